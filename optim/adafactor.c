@@ -1,23 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Adafactor and AdaLomo. */
-#include "optim/adafactor.h"
-
 #include "optim/matrix.h"
 
-static const bp_rule_argument arguments[] = {
-    {"clip_threshold", offsetof(bp_optimizer_options, clip_threshold), BP_RULE_NOT_NEGATIVE, false},
-    {"decay_rate", offsetof(bp_optimizer_options, decay_rate), BP_RULE_NOT_NEGATIVE, false},
-    {"eps2", offsetof(bp_optimizer_options, scale_floor), BP_RULE_NOT_NEGATIVE, false},
-    {"scale_parameter", offsetof(bp_optimizer_options, scale_parameter), BP_RULE_FLAG, false},
-};
-
-static uint32_t no_states(const bp_optimizer_options *options)
-{
-    (void)options;
-    return 0;
-}
-
-static uint64_t state_bytes(const bp_spec *spec, const bp_parameter *parameter, uint64_t elements)
+uint64_t bp_adafactor_state_bytes(const bp_spec *spec, const bp_parameter *parameter,
+                                  uint64_t elements)
 {
     const bp_matrix m = bp_matrix_of(parameter);
     (void)spec;
@@ -25,7 +11,7 @@ static uint64_t state_bytes(const bp_spec *spec, const bp_parameter *parameter, 
     return sizeof(float) * (parameter->rank > 1 ? m.rows + m.width : m.rows);
 }
 
-static void declare(bp_builder *builder)
+void bp_adafactor_declare(bp_builder *builder)
 {
     bp_clip_declare(builder);
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
@@ -120,7 +106,7 @@ static void apply_one(bp_builder *builder, uint32_t index, const bp_matrix_room 
     bp_matrix_apply(builder, index, &step);
 }
 
-static void apply(bp_builder *builder)
+void bp_adafactor_apply(bp_builder *builder)
 {
     bp_rule_hold(builder, true);
     const bp_matrix_room room = bp_matrix_make_room(builder, NULL);
@@ -131,18 +117,3 @@ static void apply(bp_builder *builder)
     }
     bp_rule_hold(builder, false);
 }
-
-static const bp_rule rule = {.name = "adafactor",
-                             .kernel = BP_KERNEL_scaled,
-                             .state_names = {"exp_avg_sq_row", "exp_avg_sq_col"},
-                             .argument_count = sizeof arguments / sizeof arguments[0],
-                             .arguments = arguments,
-                             .states = no_states};
-
-static const bp_optimizer_options defaults = {
-    .clip_threshold = 1.0, .decay_rate = 0.8, .scale_floor = 1e-3};
-static const bp_optimizer_options lomo = {
-    .clip_threshold = 1.0, .decay_rate = 0.8, .scale_floor = 1e-3, .scale_parameter = true};
-
-BP_RULE_OPTIMIZER_MATRIX(adafactor, , "adafactor", BP_CODEC_F32, defaults)
-BP_RULE_OPTIMIZER_MATRIX(adalomo, , "adalomo", BP_CODEC_F32, lomo)

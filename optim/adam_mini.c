@@ -1,16 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Adam-mini. */
-#include "optim/adam_mini.h"
-
 #include <string.h>
 
 #include "optim/matrix.h"
-
-static const bp_rule_argument arguments[] = {
-    {"adam-beta1", offsetof(bp_optimizer_options, beta1), BP_RULE_FRACTION, true},
-    {"adam-beta2", offsetof(bp_optimizer_options, beta2), BP_RULE_FRACTION, true},
-    {"adam-epsilon", offsetof(bp_optimizer_options, epsilon), BP_RULE_NOT_NEGATIVE, true},
-};
 
 /* How a parameter is cut into blocks of one second moment each. */
 typedef struct mini_blocks {
@@ -39,13 +31,14 @@ static mini_blocks blocks_of(const bp_parameter *parameter, const char *name)
     return (mini_blocks){all / group, group, parameter->input_major};
 }
 
-static uint64_t state_bytes(const bp_spec *spec, const bp_parameter *parameter, uint64_t elements)
+uint64_t bp_adam_mini_state_bytes(const bp_spec *spec, const bp_parameter *parameter,
+                                  uint64_t elements)
 {
     const uint64_t rows = parameter->rank > 1 ? parameter->shape[0] : parameter->count;
     return bp_codec_bytes(elements, bp_rule_codec(spec, parameter)) + sizeof(float) * rows;
 }
 
-static void declare(bp_builder *builder)
+void bp_adam_mini_declare(bp_builder *builder)
 {
     bp_clip_declare(builder);
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
@@ -89,7 +82,7 @@ static void apply_one(bp_builder *builder, uint32_t index, const bp_matrix_room 
     bp_matrix_apply(builder, index, &step);
 }
 
-static void apply(bp_builder *builder)
+void bp_adam_mini_apply(bp_builder *builder)
 {
     bp_rule_hold(builder, true);
     const bp_matrix_room room = bp_matrix_make_room(builder, NULL);
@@ -100,14 +93,3 @@ static void apply(bp_builder *builder)
     }
     bp_rule_hold(builder, false);
 }
-
-static const bp_rule rule = {.name = "adam_mini",
-                             .kernel = BP_KERNEL_scaled,
-                             .state_names = {"exp_avg"},
-                             .argument_count = sizeof arguments / sizeof arguments[0],
-                             .arguments = arguments};
-
-static const bp_optimizer_options defaults = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
-
-BP_RULE_OPTIMIZER_MATRIX(adam_mini, , "adam_mini", BP_CODEC_F32, defaults)
-BP_RULE_OPTIMIZER_MATRIX(adam_mini, _8bit, "adam_mini_8bit", BP_CODEC_BLOCK8, defaults)

@@ -1,22 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* APOLLO and APOLLO-Mini. */
-#include "optim/apollo.h"
-
 #include <math.h>
 
 #include "optim/matrix.h"
 
 #define LIMIT  1.01       /* most that the norm of an update grows by */
 #define STREAM 0x40000000 /* of the projections' numbers: behind all of the weights' */
-
-static const bp_rule_argument arguments[] = {
-    {"adam-beta1", offsetof(bp_optimizer_options, beta1), BP_RULE_FRACTION, true},
-    {"adam-beta2", offsetof(bp_optimizer_options, beta2), BP_RULE_FRACTION, true},
-    {"adam-epsilon", offsetof(bp_optimizer_options, epsilon), BP_RULE_NOT_NEGATIVE, true},
-    {"rank", offsetof(bp_optimizer_options, rank), BP_RULE_NOT_NEGATIVE, false},
-    {"update_proj_gap", offsetof(bp_optimizer_options, interval), BP_RULE_NOT_NEGATIVE, false},
-    {"scale", offsetof(bp_optimizer_options, projection_scale), BP_RULE_NOT_NEGATIVE, false},
-};
 
 /* The longer side's channels, each of as many numbers as the rank; the shorter side is projected.
  */
@@ -45,12 +34,13 @@ static bp_codec form_of(const bp_spec *spec, const bp_parameter *parameter)
     return small && parameter->optim_bits == 0 ? BP_CODEC_F32 : bp_rule_codec(spec, parameter);
 }
 
-static uint64_t state_bytes(const bp_spec *spec, const bp_parameter *parameter, uint64_t elements)
+uint64_t bp_apollo_state_bytes(const bp_spec *spec, const bp_parameter *parameter,
+                               uint64_t elements)
 {
     return 2 * bp_codec_bytes(elements, bp_rule_codec(spec, parameter)); /* at most */
 }
 
-static void declare(bp_builder *builder)
+void bp_apollo_declare(bp_builder *builder)
 {
     bp_clip_declare(builder);
     for (uint32_t i = 0; i < builder->parameter_count && builder->status == BP_OK; i++) {
@@ -186,7 +176,7 @@ static void apply_one(bp_builder *builder, uint32_t index, const apollo_room *ro
     bp_matrix_apply(builder, index, &step);
 }
 
-static void apply(bp_builder *builder)
+void bp_apollo_apply(bp_builder *builder)
 {
     apollo_room room;
     bp_rule_hold(builder, true);
@@ -200,27 +190,3 @@ static void apply(bp_builder *builder)
     }
     bp_rule_hold(builder, false);
 }
-
-static const bp_rule rule = {.name = "apollo",
-                             .kernel = BP_KERNEL_adamw,
-                             .state_names = {"exp_avg", "exp_avg_sq"},
-                             .argument_count = sizeof arguments / sizeof arguments[0],
-                             .arguments = arguments,
-                             .fill = bp_matrix_rest_fill};
-
-static const bp_optimizer_options defaults = {.beta1 = 0.9,
-                                              .beta2 = 0.999,
-                                              .epsilon = 1e-6,
-                                              .rank = 256.0,
-                                              .interval = 200.0,
-                                              .projection_scale = 1.0};
-static const bp_optimizer_options mini = {.beta1 = 0.9,
-                                          .beta2 = 0.999,
-                                          .epsilon = 1e-6,
-                                          .rank = 1.0,
-                                          .interval = 200.0,
-                                          .projection_scale = 128.0};
-
-BP_RULE_OPTIMIZER_MATRIX(apollo, , "apollo", BP_CODEC_F32, defaults)
-BP_RULE_OPTIMIZER_MATRIX(apollo, _8bit, "apollo_8bit", BP_CODEC_BLOCK8, defaults)
-BP_RULE_OPTIMIZER_MATRIX(apollo, _mini, "apollo_mini", BP_CODEC_F32, mini)

@@ -1,28 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Muon. */
-#include "optim/muon.h"
-
 #include <math.h>
 
 #include "optim/matrix.h"
 
 #define STEPS 5 /* of Newton and Schulz */
 
-static const bp_rule_argument arguments[] = {
-    {"adam-beta1", offsetof(bp_optimizer_options, beta1), BP_RULE_FRACTION, true},
-    {"adam-beta2", offsetof(bp_optimizer_options, beta2), BP_RULE_FRACTION, true},
-    {"adam-epsilon", offsetof(bp_optimizer_options, epsilon), BP_RULE_NOT_NEGATIVE, true},
-    {"momentum", offsetof(bp_optimizer_options, momentum), BP_RULE_FRACTION, false},
-    {"nesterov", offsetof(bp_optimizer_options, nesterov), BP_RULE_FLAG, false},
-    {"match_rms", offsetof(bp_optimizer_options, match_rms), BP_RULE_FLAG, false},
-};
-
-static uint64_t state_bytes(const bp_spec *spec, const bp_parameter *parameter, uint64_t elements)
+uint64_t bp_muon_state_bytes(const bp_spec *spec, const bp_parameter *parameter, uint64_t elements)
 {
     return 2 * bp_codec_bytes(elements, bp_rule_codec(spec, parameter)); /* at most */
 }
 
-static void declare(bp_builder *builder)
+void bp_muon_declare(bp_builder *builder)
 {
     bp_clip_declare(builder);
     for (uint32_t i = 0; i < builder->parameter_count && builder->status == BP_OK; i++) {
@@ -159,7 +148,7 @@ static void apply_one(bp_builder *builder, uint32_t index, muon_room *room)
             .x = x, .rows = BP_ABSENT, .columns = BP_ABSENT, .scale = BP_ABSENT, .raw = true});
 }
 
-static void apply(bp_builder *builder)
+void bp_muon_apply(bp_builder *builder)
 {
     muon_room room;
     bp_rule_hold(builder, true);
@@ -172,20 +161,3 @@ static void apply(bp_builder *builder)
     }
     bp_rule_hold(builder, false);
 }
-
-static const bp_rule rule = {.name = "muon",
-                             .kernel = BP_KERNEL_adamw,
-                             .state_names = {"exp_avg", "exp_avg_sq"},
-                             .argument_count = sizeof arguments / sizeof arguments[0],
-                             .arguments = arguments,
-                             .fill = bp_matrix_rest_fill};
-
-static const bp_optimizer_options defaults = {.beta1 = 0.9,
-                                              .beta2 = 0.999,
-                                              .epsilon = 1e-8,
-                                              .momentum = 0.95,
-                                              .nesterov = true,
-                                              .match_rms = true};
-
-BP_RULE_OPTIMIZER_MATRIX(muon, , "muon", BP_CODEC_F32, defaults)
-BP_RULE_OPTIMIZER_MATRIX(muon, _8bit, "muon_8bit", BP_CODEC_BLOCK8, defaults)

@@ -12,17 +12,18 @@ static const bp_optimizer *optimizer_of(const bp_spec *spec)
     return spec->optimizer;
 }
 
-static uint32_t states_of(const bp_spec *spec)
+uint32_t bp_rule_states(const bp_rule *rule, const bp_optimizer_options *options)
 {
-    const bp_rule *rule = optimizer_of(spec)->rule;
-    if (rule->states != NULL) {
-        return rule->states(&spec->optimizer_options);
-    }
     uint32_t states = 0;
     while (states < BP_RULE_STATES && rule->state_names[states] != NULL) {
         states++;
     }
-    return states;
+    return rule->momentum_state && options->momentum <= 0.0 ? states - 1 : states;
+}
+
+static uint32_t states_of(const bp_spec *spec)
+{
+    return bp_rule_states(optimizer_of(spec)->rule, &spec->optimizer_options);
 }
 
 static bp_status check_argument(const bp_optimizer *self, const bp_optimizer_options *options,
@@ -62,7 +63,7 @@ bp_status bp_rule_check(const bp_optimizer *self, const bp_optimizer_options *op
                               "percentile-clipping", options->percentile, BP_LIMIT_MOST,
                               BP_RULE_PERCENTILE);
     }
-    if (self->form != BP_CODEC_F32 && rule->states != NULL && rule->states(options) == 0) {
+    if (self->form != BP_CODEC_F32 && bp_rule_states(rule, options) == 0) {
         return bp_error_set(error, BP_ERR_USAGE, self->name,
                             "without momentum it has no state to store in 8 bits; take --optim sgd "
                             "or --optim-args momentum=0.9",

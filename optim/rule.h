@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the update rules share: their options' ranges, their states in 32, 8 or 4 bits, and their
- * ops. A rule is a row of kernels.def and a bp_rule that describes it; optim/<rule>.c holds both
- * that and the optimizers made of it. */
+ * ops. A rule is a row of core/ops/rules.def, of which optim/rules.c makes a bp_rule and its
+ * optimizers; what is more than a row is in optim/<rule>.c. */
 #ifndef BP_OPTIM_RULE_H
 #define BP_OPTIM_RULE_H
 
@@ -15,15 +15,8 @@
 
 /* The scalars of an update row. Its first seven are the same for all. */
 typedef union bp_rule_scalars {
-    bp_sgd_scalars sgd;
-    bp_adam_scalars adam;
-    bp_adamw_scalars adamw;
-    bp_lion_scalars lion;
-    bp_rmsprop_scalars rmsprop;
-    bp_adagrad_scalars adagrad;
-    bp_lamb_scalars lamb;
-    bp_lars_scalars lars;
-    bp_ademamix_scalars ademamix;
+#define RULE(name, body) bp_##name##_scalars name;
+#include "core/ops/rules.def"
 } bp_rule_scalars;
 
 /* A number of bp_optimizer_options that a rule takes, its range, and what users call it. */
@@ -40,9 +33,8 @@ struct bp_rule {
     const char *state_names[BP_RULE_STATES]; /* as in PyTorch */
     uint32_t argument_count;
     const bp_rule_argument *arguments;
-    /* States that these options need; NULL: all that have names. */
-    uint32_t (*states)(const bp_optimizer_options *options);
-    /* Fills the row's own scalars. */
+    bool momentum_state; /* the last of them is there where options->momentum is above 0 */
+    /* Fills the row's own scalars; NULL where apply does. */
     void (*fill)(const bp_optimizer_options *options, bp_rule_scalars *scalars);
     /* NULL, or the row that forms the norms of the trust ratio, and the ratio's constants. */
     void (*norms)(bp_builder *builder, const bp_rule_scalars *scalars,
@@ -51,19 +43,28 @@ struct bp_rule {
     bool decay_in_ratio; /* lars: the denominator has decay |w| */
 };
 
-/* One of the rules whose update looks at whole tensors: apply has ops beside the row's. */
-#define BP_RULE_OPTIMIZER_MATRIX(rule_name, c_suffix, text, form_of, options)                      \
-    const bp_optimizer bp_optimizer_##rule_name##c_suffix = {.name = text,                         \
-                                                             .form = form_of,                      \
-                                                             .defaults = &options,                 \
-                                                             .whole_tensors = true,                \
-                                                             .rule = &rule,                        \
-                                                             .check = bp_rule_check,               \
-                                                             .declare = declare,                   \
-                                                             .state_bytes = state_bytes,           \
-                                                             .norms = bp_clip_norms,               \
-                                                             .decide = bp_clip_decide,             \
-                                                             .apply = apply};
+/* Optimizer number index in the order of rules.def; NULL behind the last. */
+const bp_optimizer *bp_rule_optimizer(uint32_t index);
+
+/* How many states the rule has with these options. */
+uint32_t bp_rule_states(const bp_rule *rule, const bp_optimizer_options *options);
+
+/* What the words of rules.def take from the rules' own files: rules over whole tensors, trust
+ * ratios, and the rule that averages. Contracts are those of the members that they fill. */
+#define MATRIX(name, kernel)                                                                       \
+    void bp_##name##_declare(bp_builder *builder);                                                 \
+    uint64_t bp_##name##_state_bytes(const bp_spec *spec, const bp_parameter *parameter,           \
+                                     uint64_t elements);                                           \
+    void bp_##name##_apply(bp_builder *builder);
+#define TRUST(name, decays)                                                                        \
+    void bp_##name##_norms(bp_builder *builder, const bp_rule_scalars *scalars,                    \
+                           const bp_adamw_operands *operands, bp_ref partials, bool first);        \
+    double bp_##name##_coefficient(const bp_optimizer_options *options);
+#include "core/ops/rules.def"
+bp_status bp_schedule_free_check(const bp_optimizer *self, const bp_optimizer_options *options,
+                                 bp_error *error) BP_MUST_CHECK;
+double bp_schedule_free_average(const bp_optimizer_options *options);
+void bp_schedule_free_decide(bp_builder *builder, bool later, bool last);
 
 /* The members of bp_optimizer that are the same for all rules. */
 bp_status bp_rule_check(const bp_optimizer *self, const bp_optimizer_options *options,
@@ -86,29 +87,5 @@ void bp_rule_declare_one(bp_builder *builder, uint32_t index);
 /* How the states of a parameter are stored: as its override says, else in the optimizer's form from
  * BP_RULE_LEAST_STATE elements on unless it is an embedding, else in 32 bits. */
 bp_codec bp_rule_codec(const bp_spec *spec, const bp_parameter *parameter);
-
-/* An optimizer of a rule: `suffix` follows the rule's name in the C name and in --optim. WHOLE for
- * the rules with a trust ratio, which need all of a tensor's gradient at once; FOLDS for those that
- * AdamA has a form of (core/ops/update.h). */
-#define BP_RULE_OPTIMIZER(rule_name, c_suffix, text, form_of, options)                             \
-    BP_RULE_OPTIMIZER_OF(rule_name, c_suffix, text, form_of, options, false, false)
-#define BP_RULE_OPTIMIZER_ACCUMULATES(rule_name, c_suffix, text, form_of, options)                 \
-    BP_RULE_OPTIMIZER_OF(rule_name, c_suffix, text, form_of, options, false, true)
-#define BP_RULE_OPTIMIZER_WHOLE(rule_name, c_suffix, text, form_of, options)                       \
-    BP_RULE_OPTIMIZER_OF(rule_name, c_suffix, text, form_of, options, true, false)
-#define BP_RULE_OPTIMIZER_OF(rule_name, c_suffix, text, form_of, options, whole, fold)             \
-    const bp_optimizer bp_optimizer_##rule_name##c_suffix = {.name = text,                         \
-                                                             .form = form_of,                      \
-                                                             .defaults = &options,                 \
-                                                             .whole_tensors = whole,               \
-                                                             .unit_sums = whole,                   \
-                                                             .folds = fold,                        \
-                                                             .rule = &rule,                        \
-                                                             .check = bp_rule_check,               \
-                                                             .declare = bp_rule_declare,           \
-                                                             .state_bytes = bp_rule_state_bytes,   \
-                                                             .norms = bp_clip_norms,               \
-                                                             .decide = bp_clip_decide,             \
-                                                             .apply = bp_rule_apply};
 
 #endif

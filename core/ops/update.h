@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The arithmetic of the update rules of kernels.def, element by element: the one text from which
+/* The arithmetic of the update rules of rules.def, element by element: the one text from which
  * all forms of the host's kernels and the CUDA kernels are built, so that they agree to the last
  * bit. Each line of a rule is the operations in their order. */
 #ifndef BP_CORE_UPDATE_H
@@ -12,22 +12,35 @@
 
 #include "core/ir/step.h"
 
-/* The rules in the order of their rows. */
+/* The rules in the order of their rows; scaled is the end of rules over whole matrices. */
 enum {
-    BP_UPDATE_SGD,
-    BP_UPDATE_ADAM,
-    BP_UPDATE_ADAMW,
-    BP_UPDATE_LION,
-    BP_UPDATE_RMSPROP,
-    BP_UPDATE_ADAGRAD,
-    BP_UPDATE_LAMB,
-    BP_UPDATE_LARS,
-    BP_UPDATE_ADEMAMIX,
-    BP_UPDATE_SCHEDULE_FREE,
-    BP_UPDATE_SCALED
+#define RULE(name, body) BP_UPDATE_##name,
+#include "core/ops/rules.def"
+    BP_UPDATE_scaled
 };
 
-/* Parts of AdamA (kernels.def, adamw): all of the rule, the first gradient of a step, a further
+/* A bit for each state of a rule that can be negative. */
+enum { BP_UPDATE_POSITIVE, BP_UPDATE_SIGNED };
+#define RULE(name, body)     enum { BP_UPDATE_SIGNS_##name = 0
+#define MATRIX(name, kernel) enum { BP_UPDATE_SIGNS_##name = 0
+#define STATE(i, name, sign) | BP_UPDATE_##sign << i
+#define END_RULE(name)                                                                             \
+    }                                                                                              \
+    ;
+#include "core/ops/rules.def"
+
+/* Whether a rule has all of beta1, beta2 and epsilon. */
+#define RULE(name, body)     enum { BP_UPDATE_MOMENTS_##name = 1
+#define MATRIX(name, kernel) enum { BP_UPDATE_MOMENTS_##name = 1
+#define BETA1                *2
+#define BETA2                *3
+#define EPSILON              *5
+#define END_RULE(name)                                                                             \
+    }                                                                                              \
+    ;
+#include "core/ops/rules.def"
+
+/* Parts of AdamA (rules.def, adamw): all of the rule, the first gradient of a step, a further
  * one, the last one. */
 enum {
     BP_UPDATE_ACCUMULATE_NONE,
@@ -75,10 +88,14 @@ typedef struct bp_update_factors {
 /* Which states of a rule can be negative: bit 0 for state1. */
 static inline uint32_t bp_update_signs(uint32_t rule)
 {
-    return rule == BP_UPDATE_ADEMAMIX  ? 3u
-           : rule == BP_UPDATE_RMSPROP ? 2u
-           : rule == BP_UPDATE_ADAGRAD ? 0u
-                                       : 1u;
+    switch (rule) {
+#define RULE(name, body)                                                                           \
+    case BP_UPDATE_##name:                                                                         \
+        return BP_UPDATE_SIGNS_##name;
+#include "core/ops/rules.def"
+    default:
+        return 1; /* scaled's moving mean */
+    }
 }
 
 /* A row's own scalar number i. */
@@ -89,23 +106,111 @@ static inline double bp_update_own(const bp_update_scalars *s, uint32_t i)
     return value;
 }
 
-static inline double bp_update_epsilon(uint32_t rule, const bp_update_scalars *s)
+static inline int64_t bp_update_own_integer(const bp_update_scalars *s, uint32_t i)
 {
-    switch (rule) {
-    case BP_UPDATE_SGD:
-    case BP_UPDATE_LION:
-    case BP_UPDATE_LARS:
-    case BP_UPDATE_SCALED:
-        return 0.0;
-    case BP_UPDATE_ADAGRAD:
-        return bp_update_own(s, 0);
-    case BP_UPDATE_RMSPROP:
-        return bp_update_own(s, 1);
-    case BP_UPDATE_ADEMAMIX:
-        return bp_update_own(s, 3);
-    default:
-        return bp_update_own(s, 2);
-    }
+    int64_t value;
+    memcpy(&value, (const char *)s + sizeof *s + 8 * i, sizeof value);
+    return value;
+}
+
+/* What factors are rounded from, in double; bp_update_prepare sets what most rules have, and a
+ * rule's own function what it has instead. */
+typedef struct bp_update_numbers {
+    const bp_update_scalars *s;
+    const bp_control_block *control;
+    double rate;    /* the step's of this parameter, trust included */
+    double plain;   /* and without trust */
+    double keep;    /* 1 - rate decay */
+    double m;       /* of the first moment: own scalar 0 */
+    double gain;    /* what is added to it: 1 - m */
+    double v;       /* of the second moment: own scalar 1 of rules with beta1, beta2 and epsilon */
+    double epsilon; /* own scalar 2 of the same */
+    double beta3;   /* ademamix: beta3(t); scaled: b */
+} bp_update_numbers;
+
+static inline void bp_update_sgd_numbers(bp_update_numbers *n, bp_update_factors *f)
+{
+    n->gain = n->control->applied > 1 ? 1.0 - bp_update_own(n->s, 1) : 1.0;
+    f->nesterov = bp_update_own_integer(n->s, 2) != 0;
+}
+
+static inline void bp_update_lamb_numbers(bp_update_numbers *n, bp_update_factors *f)
+{
+    (void)n, (void)f;
+}
+
+static inline void bp_update_adamw_numbers(bp_update_numbers *n, bp_update_factors *f)
+{
+    n->rate /= n->control->correction1;
+    f->fold = (uint32_t)bp_update_own_integer(n->s, 3);
+}
+
+static inline void bp_update_adam_numbers(bp_update_numbers *n, bp_update_factors *f)
+{
+    bp_update_adamw_numbers(n, f);
+}
+
+static inline void bp_update_lion_numbers(bp_update_numbers *n, bp_update_factors *f)
+{
+    f->c_keep = (float)n->m;
+    f->c_gain = (float)(1.0 - n->m);
+    n->m = bp_update_own(n->s, 1);
+    n->gain = 1.0 - n->m;
+}
+
+/* alpha, epsilon, momentum */
+static inline void bp_update_rmsprop_numbers(bp_update_numbers *n, bp_update_factors *f)
+{
+    (void)f;
+    n->v = n->m;
+    n->epsilon = bp_update_own(n->s, 1);
+    n->m = bp_update_own(n->s, 2);
+}
+
+static inline void bp_update_adagrad_numbers(bp_update_numbers *n, bp_update_factors *f)
+{
+    (void)f;
+    n->epsilon = bp_update_own(n->s, 0);
+}
+
+static inline void bp_update_lars_numbers(bp_update_numbers *n, bp_update_factors *f)
+{
+    (void)n, (void)f;
+}
+
+/* beta1, beta2, beta3, epsilon, alpha, t_alpha, t_beta3 */
+static inline void bp_update_ademamix_numbers(bp_update_numbers *n, bp_update_factors *f)
+{
+    const double alpha = bp_update_own(n->s, 4), t_alpha = bp_update_own(n->s, 5);
+    const double t = (double)n->control->applied;
+    n->epsilon = bp_update_own(n->s, 3);
+    f->n_gain = (float)(1.0 - n->beta3);
+    f->mix = (float)(t_alpha > t ? t / t_alpha * alpha : alpha);
+}
+
+static inline void bp_update_schedule_free_numbers(bp_update_numbers *n, bp_update_factors *f)
+{
+    const double beta1 = n->m, mix = (double)n->control->average_mix;
+    n->m = 1.0 - mix;
+    f->mix = n->control->average_mix;
+    f->c_gain = (float)(beta1 * n->rate);
+    n->rate *= 1.0 - beta1 * (1.0 - mix);
+}
+
+/* beta, rows, width, raw */
+static inline void bp_update_scaled_numbers(bp_update_numbers *n, bp_update_factors *f)
+{
+    f->clip = bp_update_own_integer(n->s, 3) != 0 ? 1.0f : f->clip;
+    n->rate = n->m > 0.0 ? n->rate / n->control->correction1 : n->rate;
+    n->keep = 1.0 - n->plain * n->beta3 * n->s->decay;
+}
+
+static inline bool bp_update_has_moments(uint32_t rule)
+{
+#define RULE(name, body) || (BP_UPDATE_MOMENTS_##name == 30 && rule == BP_UPDATE_##name)
+    return false
+#include "core/ops/rules.def"
+        ;
 }
 
 /* The factors, computed in double and rounded once. `beta3` is ademamix's beta3(t), or scaled's b;
@@ -114,67 +219,37 @@ static inline void bp_update_prepare(bp_update_factors *f, uint32_t rule,
                                      const bp_update_scalars *s, const bp_control_block *control,
                                      const bp_step_block *step, float trust, double beta3)
 {
-    double rate = (double)step->learning_rate * s->rate_scale * (double)trust;
-    double a = bp_update_own(s, 0), t = (double)control->applied;
-    bool one = rule == BP_UPDATE_ADAGRAD || rule == BP_UPDATE_LARS || rule == BP_UPDATE_SCALED;
-    double b = one ? 0.0 : bp_update_own(s, 1);
+    const double plain = (double)step->learning_rate * s->rate_scale;
+    const double rate = plain * (double)trust, m = bp_update_own(s, 0);
+    bp_update_numbers n = {s, control, rate, plain, 1.0 - rate * s->decay,
+                           m, 1.0 - m, 0.0,  0.0,   beta3};
     f->clip = control->clip;
-    f->rate =
-        (float)(rule == BP_UPDATE_ADAM || rule == BP_UPDATE_ADAMW ? rate / control->correction1
-                                                                  : rate);
-    f->keep = (float)(1.0 - rate * s->decay);
-    f->decay = (float)s->decay;
-    /* the Adam family: a = beta1, b = beta2 */
-    f->m_keep = (float)a;
-    f->m_gain = (float)(1.0 - a);
-    f->m_scale = (float)(1.0 / control->correction1);
-    f->v_keep = (float)b;
-    f->v_gain = (float)(1.0 - b);
-    f->v_scale = (float)(1.0 / sqrt(control->correction2));
-    f->epsilon = (float)bp_update_epsilon(rule, s);
-    f->n_gain = 0.0f;
-    f->mix = 0.0f;
-    f->c_keep = 0.0f;
-    f->c_gain = 0.0f;
-    f->nesterov = 0;
-    f->fold = 0;
-    if (rule == BP_UPDATE_SCALED) { /* beta, rows, width, raw */
-        int64_t raw;
-        memcpy(&raw, (const char *)s + sizeof *s + 24, sizeof raw);
-        f->clip = raw != 0 ? 1.0f : f->clip;
-        f->rate = (float)(a > 0.0 ? rate / control->correction1 : rate);
-        f->keep = (float)(1.0 - (double)step->learning_rate * s->rate_scale * beta3 * s->decay);
-    } else if (rule == BP_UPDATE_ADAM ||
-               rule == BP_UPDATE_ADAMW) { /* beta1, beta2, epsilon, fold */
-        int64_t fold;
-        memcpy(&fold, (const char *)s + sizeof *s + 24, sizeof fold);
-        f->fold = (uint32_t)fold;
-    } else if (rule == BP_UPDATE_SGD) { /* momentum, dampening, nesterov */
-        int64_t nesterov;
-        memcpy(&nesterov, (const char *)s + sizeof *s + 16, sizeof nesterov);
-        f->m_gain = control->applied > 1 ? (float)(1.0 - b) : 1.0f;
-        f->nesterov = nesterov != 0;
-    } else if (rule == BP_UPDATE_LION) { /* beta1, beta2 */
-        f->c_keep = (float)a;
-        f->c_gain = (float)(1.0 - a);
-        f->m_keep = (float)b;
-        f->m_gain = (float)(1.0 - b);
-    } else if (rule == BP_UPDATE_RMSPROP) { /* alpha, epsilon, momentum */
-        f->v_keep = (float)a;
-        f->v_gain = (float)(1.0 - a);
-        f->m_keep = (float)bp_update_own(s, 2);
-    } else if (rule == BP_UPDATE_SCHEDULE_FREE) { /* beta1, beta2, epsilon */
-        const double mix = (double)control->average_mix;
-        f->mix = control->average_mix;
-        f->m_keep = (float)(1.0 - mix);
-        f->c_gain = (float)(a * rate);
-        f->rate = (float)(rate * (1.0 - a * (1.0 - mix)));
-    } else if (rule ==
-               BP_UPDATE_ADEMAMIX) { /* beta1, beta2, beta3, epsilon, alpha, t_alpha, t_beta3 */
-        double alpha = bp_update_own(s, 4), t_alpha = bp_update_own(s, 5);
-        f->n_gain = (float)(1.0 - beta3);
-        f->mix = (float)(t_alpha > t ? t / t_alpha * alpha : alpha);
+    f->n_gain = f->mix = f->c_keep = f->c_gain = 0.0f;
+    f->nesterov = f->fold = 0;
+    if (bp_update_has_moments(rule)) {
+        n.v = bp_update_own(s, 1);
+        n.epsilon = bp_update_own(s, 2);
     }
+    switch (rule) {
+#define RULE(name, body)                                                                           \
+    case BP_UPDATE_##name:                                                                         \
+        bp_update_##name##_numbers(&n, f);                                                         \
+        break;
+#include "core/ops/rules.def"
+    default:
+        bp_update_scaled_numbers(&n, f);
+        break;
+    }
+    f->rate = (float)n.rate;
+    f->keep = (float)n.keep;
+    f->decay = (float)s->decay;
+    f->m_keep = (float)n.m;
+    f->m_gain = (float)n.gain;
+    f->m_scale = (float)(1.0 / control->correction1);
+    f->v_keep = (float)n.v;
+    f->v_gain = (float)(1.0 - n.v);
+    f->v_scale = (float)(1.0 / sqrt(control->correction2));
+    f->epsilon = (float)n.epsilon;
 }
 
 /* Whether weights move at all: not in the first parts of AdamA. */

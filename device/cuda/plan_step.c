@@ -147,13 +147,13 @@ static uint32_t list_function(bp_kernel kernel, uint32_t *rule)
     case BP_KERNEL_trust_ratio:
         return BP_CUDA_FUNCTION_trust_ratio;
     case BP_KERNEL_lamb_norms:
-        *rule = BP_UPDATE_LAMB;
+        *rule = BP_UPDATE_lamb;
         return BP_CUDA_FUNCTION_update_norms;
     case BP_KERNEL_lars_norms:
-        *rule = BP_UPDATE_LARS;
+        *rule = BP_UPDATE_lars;
         return BP_CUDA_FUNCTION_update_norms;
     case BP_KERNEL_scaled_norms:
-        *rule = BP_UPDATE_SCALED;
+        *rule = BP_UPDATE_scaled;
         return BP_CUDA_FUNCTION_update_norms;
     case BP_KERNEL_accumulate_codes:
     case BP_KERNEL_expand_codes: /* the word says which */
@@ -214,7 +214,7 @@ void bp_cuda_write_table(const bp_linked_op *op, uint64_t *table)
 /* A record holds what any list op has. */
 typedef char record_holds_operands[BP_CUDA_RECORD_TYPES - BP_CUDA_RECORD_OFFSETS >= 9 ? 1 : -1];
 typedef char record_holds_scalars[BP_CUDA_RECORD_WORDS - BP_CUDA_RECORD_SCALARS >=
-                                          (int)(sizeof(bp_ademamix_scalars) / 8)
+                                          (int)(sizeof(bp_update_scalars) / 8) + BP_UPDATE_OWN
                                       ? 1
                                       : -1];
-typedef char rules_are_in_order[BP_KERNEL_scaled - BP_KERNEL_sgd == BP_UPDATE_SCALED ? 1 : -1];
+typedef char rules_are_in_order[BP_KERNEL_scaled - BP_KERNEL_sgd == BP_UPDATE_scaled ? 1 : -1];

@@ -26,18 +26,8 @@ extern const bp_host_isa bp_host_amx; /* products of bf16; all else is AVX-512's
 extern const bp_host_kernel bp_matmul_amx_kernel;
 extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
 
-/* The rows of update rules (update_blocks.h). */
+/* The rows beside those of rules.def that update_blocks.h makes. */
 #define BP_UPDATE_KERNELS(X)                                                                       \
-    X(sgd)                                                                                         \
-    X(adam)                                                                                        \
-    X(adamw)                                                                                       \
-    X(lion)                                                                                        \
-    X(rmsprop)                                                                                     \
-    X(adagrad)                                                                                     \
-    X(lamb)                                                                                        \
-    X(lars)                                                                                        \
-    X(ademamix)                                                                                    \
-    X(schedule_free)                                                                               \
     X(scaled)                                                                                      \
     X(direction)                                                                                   \
     X(scaled_norms)                                                                                \
@@ -165,6 +155,8 @@ extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
     extern const bp_host_kernel bp_##name##_avx2;                                                  \
     extern const bp_host_kernel bp_##name##_avx512;
 BP_FAST_KERNELS(BP_FAST_DECLARE)
+#define RULE(name, body) BP_FAST_DECLARE(name)
+#include "core/ops/rules.def"
 
 /* The kernels whose AVX2 form serves AVX512 too. */
 #define BP_AVX2_KERNELS(X) X(accumulate_codes) X(expand_codes)
@@ -187,6 +179,8 @@ extern const bp_host_kernel bp_matmul_quantised_sve;
 
 #define BP_NEON_DECLARE(name) extern const bp_host_kernel bp_##name##_neon;
 BP_NEON_KERNELS(BP_NEON_DECLARE)
+#define RULE(name, body) BP_NEON_DECLARE(name)
+#include "core/ops/rules.def"
 
 #define BP_BUILT_DECLARE(name)                                                                     \
     extern const bp_host_kernel bp_##name##_neon_bf16;                                             \

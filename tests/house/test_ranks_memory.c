@@ -19,7 +19,7 @@
 
 #include "device/fabric/threads.h"
 #include "layers/families/gpt2.h"
-#include "optim/adamw.h"
+#include "optim/rules.h"
 #include "tests/fixtures/own_allocator.h"
 #include "tests/fixtures/plans/plan_bytes.h"
 #include "tests/fixtures/model_fixture.h"

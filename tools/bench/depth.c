@@ -9,7 +9,7 @@
 
 #include "device/host/host.h"
 #include "layers/families/gpt2.h"
-#include "optim/adamw.h"
+#include "optim/rules.h"
 #include "tools/bench/bench_plan.h"
 
 #define DEPTHS 7 /* 4, 8, .. 256 */

@@ -21,7 +21,7 @@
 
 #include "core/ir/cost.h"
 #include "device/host/host.h"
-#include "optim/adamw.h"
+#include "optim/rules.h"
 #include "tools/bench/bench_plan.h"
 #include "tools/formats/family/family.h"
 #include "tools/formats/family/preset.h"

@@ -13,7 +13,7 @@
 #include "layers/families/bert.h"
 #include "layers/families/gpt2.h"
 #include "layers/families/llama.h"
-#include "optim/adamw.h"
+#include "optim/rules.h"
 #include "tools/bench/bench_plan.h"
 #include "tools/formats/family/family.h"
 #include "tools/formats/family/preset.h"

@@ -23,7 +23,7 @@
 #include "device/host/peak.h"
 #include "device/host/pool.h"
 #include "device/host/storage/store_posix.h"
-#include "optim/adamw.h"
+#include "optim/rules.h"
 #include "tools/bench/bench_plan.h"
 #include "tools/formats/family/family.h"
 #include "tools/formats/hf/hf_config.h"

@@ -5,7 +5,8 @@
 # A header of the source tree that says "Installed as part of <bedplate/NAME.h>." on a line of its own
 # is a part of that header; parts stand there in the order in which they need each other. A part that
 # includes what is not installed is an error, so nothing private can slip in. Headers of the system stand
-# first, outside of extern "C": those of C++ have templates.
+# first, outside of extern "C": those of C++ have templates. Where a part reads a table (NAME.def), what the
+# table makes of the definitions before it stands there, with the comments of its rows.
 set -euo pipefail
 to=$1
 mkdir -p "$to/bedplate"
@@ -16,7 +17,7 @@ while IFS=: read -r file line; do
 done < <(grep -rE --include='*.h' "$mark" arena core layers optim device tools/formats)
 parts=$(for file in "${!target[@]}"; do
     echo "$file $file"
-    sed -nE 's/^#include "(.*)"$/\1/p' "$file" | while read -r needs; do
+    sed -nE 's/^#include "(.*\.h)"$/\1/p' "$file" | while read -r needs; do
         [[ -n ${target[$needs]:-} ]] ||
             { echo "$file is installed and includes $needs, which is not" >&2; exit 1; }
         echo "$needs $file"
@@ -26,7 +27,11 @@ version=$(sed -n 's/^#define BP_VERSION "\(.*\)"/\1/p' core/base/version.h)
 
 # What a part says, without its guard, its place and the headers that it needs.
 body() {
-    grep -vE "^#include |SPDX-License-Identifier|$mark|^#(ifndef|define) BP_[A-Z0-9_]+_H\$" "$1" |
+    awk -v expand="${CC:-cc} -E -P -C -x c -I. - | sed '1,/^\\/\\* The rules\\. \\*\\/\$/d'" '
+        /^#define / || held ~ /\\\n$/ { held = held $0 "\n"; next }
+        /^#include ".*\.def"$/ { print held $0 | expand; close(expand); held = ""; next }
+        { printf "%s", held; held = ""; print }' "$1" |
+        grep -vE "^#include |SPDX-License-Identifier|$mark|^#(ifndef|define) BP_[A-Z0-9_]+_H\$" |
         sed '$ { /^#endif$/d; }' | cat -s | sed '$ { /^$/d; }'
 }
 
@@ -43,7 +48,7 @@ for name in "${names[@]}"; do
         echo
         for part in $parts; do
             [[ ${target[$part]} == "$name" ]] || continue
-            sed -nE 's/^#include "(.*)"$/\1/p' "$part" | while read -r needs; do
+            sed -nE 's/^#include "(.*\.h)"$/\1/p' "$part" | while read -r needs; do
                 [[ ${target[$needs]} == "$name" ]] || echo "#include <bedplate/${target[$needs]}.h>"
             done
             grep '^#include <' "$part" || true

@@ -169,15 +169,15 @@ BP_KERNEL bp_update(unsigned char *base, const uint64_t *table, uint32_t tuples,
     const float *trust = (const float *)operand_of(base, record, 6);
     if (threadIdx.x == 0) {
         bp_update_prepare(&factors, rule, s, control, step, trust != NULL ? *trust : 1.0f,
-                          rule == BP_UPDATE_ADEMAMIX                  ? ademamix_beta3(s, control)
-                          : rule == BP_UPDATE_SCALED && trust != NULL ? (double)trust[1]
+                          rule == BP_UPDATE_ademamix                  ? ademamix_beta3(s, control)
+                          : rule == BP_UPDATE_scaled && trust != NULL ? (double)trust[1]
                                                                       : 1.0);
     }
     make_books(&shared, (uint32_t)s->form);
     __syncthreads();
     update_tensor t;
     read_record(&t, base, record, 0);
-    if (rule == BP_UPDATE_SCALED) {
+    if (rule == BP_UPDATE_scaled) {
         take_factors(&t, 1);
     }
     uint64_t i = (blockIdx.x - first) * (BP_RUN_THREADS * 4) + threadIdx.x * 4;
@@ -193,7 +193,7 @@ BP_KERNEL bp_update(unsigned char *base, const uint64_t *table, uint32_t tuples,
                    x[0]);
         turn_states(&t, x);
     }
-    if (rule == BP_UPDATE_SCALED) {
+    if (rule == BP_UPDATE_scaled) {
         load_factors(&t, record[SCALARS + 9], i, left, x[1]);
     }
     apply_rule(&factors, rule, &t, g, w, x);
@@ -220,6 +220,18 @@ BP_DEVICE void apply_factors(const update_tensor *t, uint64_t width, uint64_t i,
     }
 }
 
+/* Of the rules with norms lamb's are of its update, the others' of the clipped gradient. */
+BP_DEVICE void norms_factors(bp_update_factors *f, uint32_t rule, const bp_update_scalars *s,
+                             const bp_control_block *control, const bp_step_block *step)
+{
+    f->clip = control->clip;
+    if (rule == BP_UPDATE_lamb) {
+        bp_update_prepare(f, BP_UPDATE_lamb, s, control, step, 1.0f, 0.0);
+    } else if (rule == BP_UPDATE_scaled && bp_update_own_integer(s, 3) != 0) {
+        f->clip = 1.0f;
+    }
+}
+
 /* A block is a chunk of one tensor. */
 BP_KERNEL bp_update_norms(unsigned char *base, const uint64_t *table, uint32_t tuples,
                           uint32_t rule)
@@ -233,19 +245,19 @@ BP_KERNEL bp_update_norms(unsigned char *base, const uint64_t *table, uint32_t t
     const uint64_t *record = my_record(table, tuples, &first);
     const bp_update_scalars *s = (const bp_update_scalars *)(record + SCALARS);
     if (threadIdx.x == 0) {
-        bp_update_prepare(&factors, rule, s, (const bp_control_block *)(base + record[OFFSETS + 6]),
-                          (const bp_step_block *)(base + record[OFFSETS + 7]), 1.0f, 0.0);
+        norms_factors(&factors, rule, s, (const bp_control_block *)(base + record[OFFSETS + 6]),
+                      (const bp_step_block *)(base + record[OFFSETS + 7]));
     }
     make_books(&shared, (uint32_t)s->form);
     __syncthreads();
     update_tensor t;
     read_record(&t, base, record, 1);
-    if (rule == BP_UPDATE_SCALED) {
+    if (rule == BP_UPDATE_scaled) {
         take_factors(&t, 0);
     }
     uint64_t size = record[SCALARS + 7 +
-                           (rule == BP_UPDATE_LAMB     ? 3
-                            : rule == BP_UPDATE_SCALED ? 4
+                           (rule == BP_UPDATE_lamb     ? 3
+                            : rule == BP_UPDATE_scaled ? 4
                                                        : 0)];
     uint64_t chunk = blockIdx.x - first, end = bp_least((uint64_t)s->count, (chunk + 1) * size);
     double weights = 0.0, updates = 0.0;
@@ -254,7 +266,7 @@ BP_KERNEL bp_update_norms(unsigned char *base, const uint64_t *table, uint32_t t
         float w[4], g[4], x[2][4];
         load_gradient(&t, i, end - i, factors.clip, g);
         bp_load_weight4(&t.weight, i, end - i, w);
-        if (rule == BP_UPDATE_LAMB) {
+        if (rule == BP_UPDATE_lamb) {
             load_state(&shared, (uint32_t)s->form, true, t.state[0], i, end - i, t.wide, x[0]);
             load_state(&shared, (uint32_t)s->form, false, t.state[1], i, end - i, t.wide, x[1]);
 #pragma unroll 1
@@ -266,7 +278,7 @@ BP_KERNEL bp_update_norms(unsigned char *base, const uint64_t *table, uint32_t t
                 BP_TURN(float, x[1]);
             }
         }
-        if (rule == BP_UPDATE_SCALED) {
+        if (rule == BP_UPDATE_scaled) {
             apply_factors(&t, record[SCALARS + 9], i, end - i, g);
         }
 #pragma unroll

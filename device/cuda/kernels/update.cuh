@@ -324,57 +324,61 @@ BP_DEVICE void adam_one(const bp_update_factors *f, bool coupled, float g, float
     }
 }
 
+/* The rules that are CHOICES of several in rules.def. */
+BP_DEVICE void apply_sgd(const bp_update_factors *f, const update_tensor *t, float g, float *w,
+                         float *a, float *b)
+{
+    if (t->state[0] == NULL) {
+        bp_update_plain(f, g, w);
+    } else if (f->nesterov != 0) {
+        bp_update_nesterov(f, g, w, a);
+    } else {
+        bp_update_momentum(f, g, w, a);
+    }
+}
+
+BP_DEVICE void apply_adam(const bp_update_factors *f, const update_tensor *t, float g, float *w,
+                          float *a, float *b)
+{
+    adam_one(f, true, g, w, a, b);
+}
+
+BP_DEVICE void apply_adamw(const bp_update_factors *f, const update_tensor *t, float g, float *w,
+                           float *a, float *b)
+{
+    adam_one(f, false, g, w, a, b);
+}
+
+BP_DEVICE void apply_rmsprop(const bp_update_factors *f, const update_tensor *t, float g, float *w,
+                             float *a, float *b)
+{
+    if (t->state[1] == NULL) {
+        bp_update_rmsprop(f, g, w, a);
+    } else {
+        bp_update_rmsprop_momentum(f, g, w, a, b);
+    }
+}
+
 /* One step of one element; the choice is the same in all threads. */
+#define APPLY_CHOICES(name) apply_##name(f, t, g, w, a, b)
+#define APPLY_STATES1(name) bp_update_##name(f, g, w, a)
+#define APPLY_STATES2(name) bp_update_##name(f, g, w, a, b)
+#define APPLY_STATES3(name) bp_update_##name(f, g, w, a, b, c)
 BP_DEVICE void apply_one(const bp_update_factors *f, uint32_t rule, const update_tensor *t, float g,
                          float *w, float *a, float *b, float *c)
 {
     switch (rule) {
-    case BP_UPDATE_SGD:
-        if (t->state[0] == NULL) {
-            bp_update_plain(f, g, w);
-        } else if (f->nesterov != 0) {
-            bp_update_nesterov(f, g, w, a);
-        } else {
-            bp_update_momentum(f, g, w, a);
-        }
+#define RULE(name, body)                                                                           \
+    case BP_UPDATE_##name:                                                                         \
+        APPLY_##body(name);                                                                        \
         break;
-    case BP_UPDATE_ADAM:
-        adam_one(f, true, g, w, a, b);
-        break;
-    case BP_UPDATE_ADAMW:
-        adam_one(f, false, g, w, a, b);
-        break;
-    case BP_UPDATE_LION:
-        bp_update_lion(f, g, w, a);
-        break;
-    case BP_UPDATE_RMSPROP:
-        if (t->state[1] == NULL) {
-            bp_update_rmsprop(f, g, w, a);
-        } else {
-            bp_update_rmsprop_momentum(f, g, w, a, b);
-        }
-        break;
-    case BP_UPDATE_ADAGRAD:
-        bp_update_adagrad(f, g, w, a);
-        break;
-    case BP_UPDATE_LAMB:
-        bp_update_lamb(f, g, w, a, b);
-        break;
-    case BP_UPDATE_LARS:
-        bp_update_lars(f, g, w, a);
-        break;
-    case BP_UPDATE_SCHEDULE_FREE:
-        bp_update_schedule_free(f, g, w, a, b);
-        break;
-    case BP_UPDATE_SCALED:
+#include "core/ops/rules.def"
+    default:
         if (t->state[0] == NULL) {
             bp_update_scaled(f, g, w, *b);
         } else {
             bp_update_scaled_mean(f, g, w, a, *b);
         }
-        break;
-    default:
-        bp_update_ademamix(f, g, w, a, b, c);
         break;
     }
 }

@@ -21,9 +21,9 @@ bp_update_factors bp_update_factors_of(uint32_t rule, const bp_update_scalars *s
 {
     bp_update_factors f;
     float trust = view->trust != NULL ? *view->trust : 1.0f;
-    double beta3 = rule == BP_UPDATE_ADEMAMIX
+    double beta3 = rule == BP_UPDATE_ademamix
                        ? ademamix_beta3(scalars, (double)view->control->applied)
-                   : rule == BP_UPDATE_SCALED && view->trust != NULL ? (double)view->trust[1]
+                   : rule == BP_UPDATE_scaled && view->trust != NULL ? (double)view->trust[1]
                                                                      : 1.0;
     bp_update_prepare(&f, rule, scalars, view->control, view->step, trust, beta3);
     return f;

@@ -238,7 +238,7 @@ static void update_one(uint32_t rule, const bp_update_scalars *s, const bp_updat
         b.state[i] = load_state(s->form, (signs >> i & 1) != 0, state_at(v->state[i], s->form, at),
                                 count, b.state_scratch[i]);
     }
-    if (rule == BP_UPDATE_SCALED) {
+    if (rule == BP_UPDATE_scaled) {
         bp_update_fill_factors(v, scaled_width(s), at, count, b.state_scratch[1]);
         b.state[1] = b.state_scratch[1];
     }
@@ -266,7 +266,7 @@ static void update_run(uint32_t rule, const bp_host_call *call, uint64_t first, 
     if (v.control->skip != 0) {
         return;
     }
-    if (rule == BP_UPDATE_SCALED) {
+    if (rule == BP_UPDATE_scaled) {
         bp_update_take_factors(&v);
     }
     bp_update_factors f = bp_update_factors_of(rule, s, &v);
@@ -319,9 +319,9 @@ static void norms_chunk(uint32_t rule, const bp_update_scalars *s, const bp_upda
         if (b.w != b.weight_scratch) {
             memcpy(b.weight_scratch, b.w, count * sizeof *b.w);
         }
-        if (rule == BP_UPDATE_LAMB) {
+        if (rule == BP_UPDATE_lamb) {
             lamb_block(s, v, f, at, count, &b, u);
-        } else if (rule == BP_UPDATE_SCALED) {
+        } else if (rule == BP_UPDATE_scaled) {
             bp_update_fill_factors(v, scaled_width(s), at, count, b.state_scratch[1]);
             for (uint32_t i = 0; i < count; i++) {
                 u[i] = b.gradient[i] * b.state_scratch[1][i];
@@ -351,7 +351,7 @@ static void norms_run(uint32_t rule, const bp_host_call *call, uint64_t chunk, u
                         .step = p->step,
                         .weight_type = (bp_dtype)call->dtypes[1],
                         .gradient_type = (bp_dtype)call->dtypes[5]};
-    if (rule == BP_UPDATE_SCALED) { /* where lamb has its states */
+    if (rule == BP_UPDATE_scaled) { /* where lamb has its states */
         v.rows = p->state1;
         v.columns = p->state2;
         v.state[0] = v.state[1] = NULL;
@@ -373,7 +373,7 @@ static void lamb_norms_run(const bp_host_call *call, uint64_t first, uint64_t la
 {
     (void)worker;
     const bp_lamb_norms_scalars *s = call->scalars;
-    norms_run(BP_UPDATE_LAMB, call, (uint64_t)s->chunk, first, last);
+    norms_run(BP_UPDATE_lamb, call, (uint64_t)s->chunk, first, last);
 }
 
 static uint64_t scaled_norms_tasks(const void *scalars)
@@ -387,7 +387,7 @@ static void scaled_norms_run(const bp_host_call *call, uint64_t first, uint64_t 
 {
     (void)worker;
     const bp_scaled_norms_scalars *s = call->scalars;
-    norms_run(BP_UPDATE_SCALED, call, (uint64_t)s->chunk, first, last);
+    norms_run(BP_UPDATE_scaled, call, (uint64_t)s->chunk, first, last);
 }
 
 static uint64_t direction_tasks(const void *scalars)
@@ -451,7 +451,7 @@ static void lars_norms_run(const bp_host_call *call, uint64_t first, uint64_t la
 {
     (void)worker;
     const bp_lars_norms_scalars *s = call->scalars;
-    norms_run(BP_UPDATE_LARS, call, (uint64_t)s->chunk, first, last);
+    norms_run(BP_UPDATE_lars, call, (uint64_t)s->chunk, first, last);
 }
 
 #define UPDATE_ROW(name, rule)                                                                     \
@@ -463,17 +463,9 @@ static void lars_norms_run(const bp_host_call *call, uint64_t first, uint64_t la
     }                                                                                              \
     const bp_host_kernel BP_UPDATE_ROW(name) = {update_tasks, name##_run, NULL};
 
-UPDATE_ROW(sgd, BP_UPDATE_SGD)
-UPDATE_ROW(adam, BP_UPDATE_ADAM)
-UPDATE_ROW(adamw, BP_UPDATE_ADAMW)
-UPDATE_ROW(lion, BP_UPDATE_LION)
-UPDATE_ROW(rmsprop, BP_UPDATE_RMSPROP)
-UPDATE_ROW(adagrad, BP_UPDATE_ADAGRAD)
-UPDATE_ROW(lamb, BP_UPDATE_LAMB)
-UPDATE_ROW(lars, BP_UPDATE_LARS)
-UPDATE_ROW(ademamix, BP_UPDATE_ADEMAMIX)
-UPDATE_ROW(schedule_free, BP_UPDATE_SCHEDULE_FREE)
-UPDATE_ROW(scaled, BP_UPDATE_SCALED)
+#define RULE(name, body) UPDATE_ROW(name, BP_UPDATE_##name)
+#include "core/ops/rules.def"
+UPDATE_ROW(scaled, BP_UPDATE_scaled)
 
 const bp_host_kernel BP_UPDATE_ROW(lamb_norms) = {lamb_norms_tasks, lamb_norms_run, NULL};
 const bp_host_kernel BP_UPDATE_ROW(direction) = {direction_tasks, direction_run, NULL};

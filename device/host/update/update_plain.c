@@ -46,8 +46,8 @@ static bool plain_skips(const bp_host_call *call)
     }                                                                                              \
     const bp_host_kernel bp_host_##name##_plain = {plain_tasks, name##_run, NULL};
 
-PLAIN_ADAM(adam, BP_UPDATE_ADAM)
-PLAIN_ADAM(adamw, BP_UPDATE_ADAMW)
+PLAIN_ADAM(adam, BP_UPDATE_adam)
+PLAIN_ADAM(adamw, BP_UPDATE_adamw)
 
 static void sgd_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
@@ -59,7 +59,7 @@ static void sgd_run(const bp_host_call *call, uint64_t first, uint64_t last, uin
     if (plain_skips(call)) {
         return;
     }
-    const bp_update_factors f = plain_factors(BP_UPDATE_SGD, call);
+    const bp_update_factors f = plain_factors(BP_UPDATE_sgd, call);
     for (size_t i = 0; i < (size_t)s->count; i++) {
         const float clipped = g[i] * f.clip;
         if (b == NULL) {

@@ -47,6 +47,7 @@ typedef void update_rule(const bp_update_factors *f, uint32_t count, float *rest
     }                                                                                              \
     }
 
+/* What CHOICES of rules.def choose from, and the loops of the other rules. */
 LOOP0(plain)
 LOOP1(momentum)
 LOOP1(nesterov)
@@ -54,14 +55,14 @@ LOOP2(adam)
 LOOP2(adamw)
 LOOP2(adam_last)
 LOOP2(adamw_last)
-LOOP1(lion)
 LOOP1(rmsprop)
 LOOP2(rmsprop_momentum)
-LOOP1(adagrad)
-LOOP2(lamb)
-LOOP1(lars)
-LOOP3(ademamix)
-LOOP2(schedule_free)
+#define LOOP_CHOICES(name)
+#define LOOP_STATES1(name) LOOP1(name)
+#define LOOP_STATES2(name) LOOP2(name)
+#define LOOP_STATES3(name) LOOP3(name)
+#define RULE(name, body)   LOOP_##body(name)
+#include "core/ops/rules.def"
 
 static void rule_sgd(const bp_update_factors *f, uint32_t count, float *restrict w,
                      const float *restrict g, float *const state[BP_UPDATE_STATES])
@@ -189,7 +190,12 @@ static void loop_ratios(const float *restrict g, float *restrict m, float *restr
 
 /* By BP_UPDATE_ number. */
 static update_rule *const update_rules[] = {
-    rule_sgd,  rule_adam, rule_adamw,    loop_lion,          rule_rmsprop, loop_adagrad,
-    loop_lamb, loop_lars, loop_ademamix, loop_schedule_free, rule_scaled};
+#define ROW_CHOICES(name) rule_##name,
+#define ROW_STATES1(name) loop_##name,
+#define ROW_STATES2(name) loop_##name,
+#define ROW_STATES3(name) loop_##name,
+#define RULE(name, body)  ROW_##body(name)
+#include "core/ops/rules.def"
+    rule_scaled};
 
 #endif

@@ -8,7 +8,10 @@
 
 const bp_host_isa bp_host_avx512 = {
     "avx512",
-    {{BP_FAST_KERNELS(TYPED)},
+    {{
+#define RULE(name, body) TYPED(name)
+#include "core/ops/rules.def"
+         BP_FAST_KERNELS(TYPED)},
      {BP_TYPED_KERNELS(TYPED) BP_BUILT_KERNELS(BF16)},
      {BP_TYPED_KERNELS(TYPED) BP_BUILT_KERNELS(F16)}},
     NULL,

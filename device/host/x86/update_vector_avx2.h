@@ -108,7 +108,7 @@ static void adamw_companded(adamw_block *b, const bp_update_factors *factors)
 static bool updates_whole(uint32_t rule, const bp_update_factors *f, int64_t form)
 {
     bool eight = form == BP_CODEC_BLOCK8 || form == BP_CODEC_COMPANDED8;
-    return rule == BP_UPDATE_ADAMW && eight && f->fold == BP_UPDATE_ACCUMULATE_NONE;
+    return rule == BP_UPDATE_adamw && eight && f->fold == BP_UPDATE_ACCUMULATE_NONE;
 }
 
 /* g is clipped. */

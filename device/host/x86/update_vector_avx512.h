@@ -300,7 +300,7 @@ static void adamw_companded(const adamw_block *b, const bp_update_factors *f)
 static bool updates_whole(uint32_t rule, const bp_update_factors *f, int64_t form)
 {
     bool eight = form == BP_CODEC_BLOCK8 || form == BP_CODEC_COMPANDED8;
-    return rule == BP_UPDATE_ADAMW && eight && f->fold == BP_UPDATE_ACCUMULATE_NONE;
+    return rule == BP_UPDATE_adamw && eight && f->fold == BP_UPDATE_ACCUMULATE_NONE;
 }
 
 /* By form of state; as calls, so that each is compiled by itself. */

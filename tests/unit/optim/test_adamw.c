@@ -2,7 +2,7 @@
 /* AdamW and clipping on a small model: one step against a plain double-precision loop, the clip
  * factor of clip_grad_norm_, steps that are skipped, bad options, tables that are too small. */
 #include "core/plan/optimizer.h"
-#include "optim/adamw.h"
+#include "optim/rules.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -17,10 +17,7 @@
 #include "layers/nodes/embedding.h"
 #include "layers/nodes/inputs.h"
 #include "layers/heads/loss.h"
-#include "optim/adafactor.h"
-#include "optim/adam_mini.h"
-#include "optim/apollo.h"
-#include "optim/muon.h"
+#include "optim/rules.h"
 #include "tests/fixtures/golden.h"
 #include "tests/fixtures/model_fixture.h"
 

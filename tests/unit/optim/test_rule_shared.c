@@ -8,8 +8,7 @@
 #include <cmocka.h>
 
 #include "layers/families/transformer.h"
-#include "optim/lamb.h"
-#include "optim/lars.h"
+#include "optim/rules.h"
 #include "tests/fixtures/ranks_fixture.h"
 #include "tests/fixtures/model_fixture.h"
 

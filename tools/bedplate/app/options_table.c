@@ -299,14 +299,22 @@ static const option table[] = {
     {"min-lr", OPTION_REAL, LEARNS, AT(minimum_rate), 0, 1000, "0", "F", true,
      "the learning rate at the end of linear, cosine and polynomial schedules"},
     {"optim", OPTION_TEXT, SHAPES, AT(optimizer), 0, 0, "adamw", "NAME", true,
-     "the optimizer: adamw, adam, sgd, lion, rmsprop, adagrad, lamb, lars, ademamix, adam_mini, "
-     "muon, apollo, schedule_free_adamw, each also with _8bit; adamw_8bit_companded, adamw_4bit, "
-     "adafactor, adalomo, apollo_mini. Hugging Face's names are accepted"},
+     "the optimizer:"
+#define NAME_F32(name) " " name
+#define NAME_BLOCK8(name)
+#define NAME_COMPANDED8(name)
+#define NAME_BLOCK4(name)
+#define OPTIMIZER(kind, rule, optimizer, codec, defaults) NAME_##codec(#optimizer)
+#include "core/ops/rules.def"
+     "; with states of 8 bits each with _8bit, except adafactor, adalomo and apollo_mini; "
+     "adamw_8bit_companded; adamw_4bit. Hugging Face's names are accepted"},
     {"optim-args", OPTION_TEXT, SHAPES, AT(optim_args), 0, 0, NULL, "KEY=VALUE,..", true,
-     "the optimizer's own numbers; sgd: momentum, dampening, nesterov; rmsprop: alpha, momentum; "
-     "lars: momentum, trust_coefficient; ademamix: alpha, beta3, t_alpha, t_beta3; adafactor, "
-     "adalomo: clip_threshold, decay_rate, scale_parameter, eps2; muon: momentum, nesterov, "
-     "match_rms; apollo: rank, scale, update_proj_gap"},
+     "the optimizer's own numbers"
+#define KEYS(name)                     "; " #name ":"
+#define NUMBER(x, kind, member, range) " " #x
+#define KEY(x, member, range)          " " #x
+#include "core/ops/rules.def"
+    },
     {"percentile-clipping", OPTION_COUNT, SHAPES, AT(percentile), 0, 99, "0", "P", true,
      "clips gradients to percentile P of the last 100 norms; 0: no clipping"},
     {"weight-decay", OPTION_REAL, SHAPES, AT(weight_decay), 0, 1000, "0", "F", true,

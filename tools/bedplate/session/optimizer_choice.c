@@ -6,57 +6,10 @@
 #include <string.h>
 
 #include "core/base/number.h"
-#include "optim/adafactor.h"
-#include "optim/adagrad.h"
-#include "optim/adam.h"
-#include "optim/adam_mini.h"
-#include "optim/adamw.h"
-#include "optim/ademamix.h"
-#include "optim/apollo.h"
-#include "optim/lamb.h"
-#include "optim/lars.h"
-#include "optim/lion.h"
-#include "optim/muon.h"
-#include "optim/rmsprop.h"
 #include "optim/rule.h"
-#include "optim/schedule_free.h"
-#include "optim/sgd.h"
+#include "optim/rules.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
-
-static const bp_optimizer *const optimizers[] = {&bp_optimizer_adamw,
-                                                 &bp_optimizer_adamw_8bit,
-                                                 &bp_optimizer_adamw_8bit_companded,
-                                                 &bp_optimizer_adamw_4bit,
-                                                 &bp_optimizer_adam,
-                                                 &bp_optimizer_adam_8bit,
-                                                 &bp_optimizer_sgd,
-                                                 &bp_optimizer_sgd_8bit,
-                                                 &bp_optimizer_lion,
-                                                 &bp_optimizer_lion_8bit,
-                                                 &bp_optimizer_rmsprop,
-                                                 &bp_optimizer_rmsprop_8bit,
-                                                 &bp_optimizer_adagrad,
-                                                 &bp_optimizer_adagrad_8bit,
-                                                 &bp_optimizer_lamb,
-                                                 &bp_optimizer_lamb_8bit,
-                                                 &bp_optimizer_lars,
-                                                 &bp_optimizer_lars_8bit,
-                                                 &bp_optimizer_ademamix,
-                                                 &bp_optimizer_ademamix_8bit,
-                                                 &bp_optimizer_adafactor,
-                                                 &bp_optimizer_adalomo,
-                                                 &bp_optimizer_adam_mini,
-                                                 &bp_optimizer_adam_mini_8bit,
-                                                 &bp_optimizer_muon,
-                                                 &bp_optimizer_muon_8bit,
-                                                 &bp_optimizer_apollo,
-                                                 &bp_optimizer_apollo_8bit,
-                                                 &bp_optimizer_schedule_free_adamw,
-                                                 &bp_optimizer_schedule_free_adamw_8bit,
-                                                 &bp_optimizer_apollo_mini};
-
-enum { OPTIMIZERS = sizeof optimizers / sizeof optimizers[0] };
 
 /* What Hugging Face's TrainingArguments call the same rules. */
 static const struct {
@@ -86,9 +39,10 @@ static bool optimizer_choice_same_name(const char *known, const char *name)
 
 const bp_optimizer *optimizer_find(const char *name)
 {
-    for (uint32_t i = 0; i < OPTIMIZERS; i++) {
-        if (optimizer_choice_same_name(optimizers[i]->name, name)) {
-            return optimizers[i];
+    const bp_optimizer *optimizer;
+    for (uint32_t i = 0; (optimizer = bp_rule_optimizer(i)) != NULL; i++) {
+        if (optimizer_choice_same_name(optimizer->name, name)) {
+            return optimizer;
         }
     }
     for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++) {
@@ -124,11 +78,11 @@ bp_status optimizer_resolve(settings *set)
 {
     const bp_optimizer *optimizer = optimizer_find(set->optimizer);
     if (optimizer == NULL) {
-        const char *names[OPTIMIZERS];
-        for (uint32_t i = 0; i < OPTIMIZERS; i++) {
-            names[i] = optimizers[i]->name;
-        }
-        options_unknown("value of --optim", set->optimizer, names, OPTIMIZERS);
+        static const char *const names[] = {
+#define OPTIMIZER(kind, rule, optimizer, codec, defaults) #optimizer,
+#include "core/ops/rules.def"
+        };
+        options_unknown("value of --optim", set->optimizer, names, sizeof names / sizeof names[0]);
         return BP_ERR_USAGE;
     }
     optimizer_choice_resolve(optimizer, set, "adam-beta1", optimizer->defaults->beta1, &set->beta1);

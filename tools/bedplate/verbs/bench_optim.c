@@ -57,18 +57,6 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static uint32_t state_count(const desk *d)
-{
-    if (d->rule->states != NULL) {
-        return d->rule->states(&d->spec.optimizer_options);
-    }
-    uint32_t states = 0;
-    while (states < STATES && d->rule->state_names[states] != NULL) {
-        states++;
-    }
-    return states;
-}
-
 static bp_status bench_optim_describe(desk *d, const settings *set)
 {
     bool automatic = strcmp(set->kernels, "auto") == 0;
@@ -107,7 +95,7 @@ static void bench_optim_put(desk *d, int place, uint64_t bytes, bool written, ui
 static uint64_t place_operands(desk *d, uint64_t count)
 {
     uint64_t end = 0;
-    uint32_t states = state_count(d);
+    uint32_t states = bp_rule_states(d->rule, &d->spec.optimizer_options);
     bp_dtype working = d->spec.working;
     /* a master that holds the whole value makes the weight an output */
     bool whole = d->spec.master == BP_MASTER_FP32;

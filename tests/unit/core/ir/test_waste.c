@@ -16,7 +16,7 @@
 #include "layers/families/gpt2.h"
 #include "layers/families/llama.h"
 #include "layers/families/rnn.h"
-#include "optim/adamw.h"
+#include "optim/rules.h"
 #include "tests/fixtures/config.h"
 #include "tools/formats/family/family.h"
 #include "tools/formats/family/preset.h"

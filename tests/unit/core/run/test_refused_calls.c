@@ -14,7 +14,7 @@
 #include "core/plan/optimizer.h"
 #include "core/run/state.h"
 #include "layers/families/transformer.h"
-#include "optim/schedule_free.h"
+#include "optim/rules.h"
 #include "tests/fixtures/kernels/kernel_case.h"
 #include "tests/fixtures/model_fixture.h"
 

@@ -12,7 +12,7 @@
 #include "core/run/runtime.h"
 #include "device/host/host.h"
 #include "layers/families/gpt2.h"
-#include "optim/adamw.h"
+#include "optim/rules.h"
 #include "tests/fixtures/config.h"
 #include "tests/fixtures/plans/plan_bytes.h"
 

@@ -7,9 +7,7 @@
 #include <cmocka.h>
 
 #include "layers/families/gpt2.h"
-#include "optim/adamw.h"
-#include "optim/lamb.h"
-#include "optim/lars.h"
+#include "optim/rules.h"
 #include "tests/fixtures/ranks_fixture.h"
 #include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/share.h"

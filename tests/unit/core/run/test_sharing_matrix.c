@@ -15,7 +15,7 @@
 
 #include "layers/families/llama.h"
 #include "layers/families/mlp_model.h"
-#include "optim/adamw.h"
+#include "optim/rules.h"
 #include "tests/fixtures/config.h"
 #include "tests/fixtures/ranks_fixture.h"
 #include "tests/fixtures/plans/spec_case.h"

@@ -12,7 +12,7 @@
 
 #include "core/ir/verify/verify.h"
 #include "layers/families/gpt2.h"
-#include "optim/adamw.h"
+#include "optim/rules.h"
 #include "tests/fixtures/plans/plan_bytes.h"
 #include "tests/fixtures/model_fixture.h"
 

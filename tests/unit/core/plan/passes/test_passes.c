@@ -13,7 +13,7 @@
 #include "core/ir/verify/verify.h"
 #include "core/plan/compile_private.h"
 #include "core/plan/optimizer.h"
-#include "optim/schedule_free.h"
+#include "optim/rules.h"
 #include "tests/fixtures/model_fixture.h"
 
 enum { SIDE = 300 }; /* more elements than BP_SHARD_UNIT */

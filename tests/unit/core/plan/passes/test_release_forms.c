@@ -12,9 +12,7 @@
 
 #include "core/plan/optimizer.h"
 #include "layers/families/transformer.h"
-#include "optim/adam.h"
-#include "optim/adamw.h"
-#include "optim/sgd.h"
+#include "optim/rules.h"
 #include "tests/fixtures/config.h"
 #include "tests/fixtures/model_fixture.h"
 

@@ -13,8 +13,7 @@
 #include "core/ops/codec.h"
 #include "layers/families/rnn.h"
 #include "layers/families/transformer.h"
-#include "optim/lamb.h"
-#include "optim/sgd.h"
+#include "optim/rules.h"
 #include "tests/fixtures/config.h"
 #include "tests/fixtures/model_fixture.h"
 
