@@ -37,7 +37,7 @@ expect 2 'out of range' plan --model tiny --arena -4GiB
 expect 2 'no such value: found "quadratic", expected constant.*linear' plan --model tiny --lr-scheduler-type quadratic
 expect 2 'no such checkpoint policy.*every:K' plan --model tiny --gradient-checkpointing every:0
 expect 2 'neither true nor false: found "maybe", expected true or false' plan --model tiny --decay-all=maybe
-expect 2 'another precision has another name' plan --model tiny --fp32=false
+expect 2 'fp32 is left by naming another precision' plan --model tiny --fp32=false
 expect 2 'the option needs a value' plan --model
 expect 2 'the option needs at least one file' train --model tiny --data --output-dir x
 expect 2 '--model: the option is needed' plan

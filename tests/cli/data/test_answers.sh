@@ -57,7 +57,7 @@ sed 's/, "answers": .*/}/' $golden/flat.jsonl >"$work/bare.jsonl"
 run "${judge[@]}" --model "$work/m" --data "$work/bare.jsonl" --predictions "$work/q.jsonl" --json
 [[ $code -eq 0 ]] && ! grep -q '"loss"\|exact' <<<"$out" && answers "$work/q.jsonl" | cmp -s - $golden/flat.txt
 check $? "questions alone" "$out$err"
-expect 4 'bare.jsonl: line 1.*the question has no `answers`' "${judge[@]}" --model "$work/m" --data "$work/bare.jsonl"
+expect 4 'bare.jsonl:1.*the question has no `answers`' "${judge[@]}" --model "$work/m" --data "$work/bare.jsonl"
 
 # Training: the same bits by any policy, released, resumed; planned as it is run.
 train=(train --model "$work/base" "${task[@]}" --quiet --json --data $golden/squad.json --learning-rate 1e-2)
@@ -105,19 +105,19 @@ bad() { # FILE CONTENT PATTERN
     expect 4 "$3" train --model "$work/base" "${task[@]}" --data "$work/$1" --output-dir "$work/x"
 }
 flat='{"question": "q", "context": "a b", "answers": '
-bad bad.jsonl "$flat"'{"text": ["a"], "answer_start": [0]}}\n'"$flat"'7}\n' 'bad.jsonl: line 2.*answers are an object or a list'
-bad bad.jsonl "$flat"'{"text": ["a"]}}\n' 'line 1.*an answer lacks its text or its answer_start'
+bad bad.jsonl "$flat"'{"text": ["a"], "answer_start": [0]}}\n'"$flat"'7}\n' 'bad.jsonl:2.*answers are an object or a list'
+bad bad.jsonl "$flat"'{"text": ["a"]}}\n' ':1.*an answer lacks its text or its answer_start'
 bad bad.jsonl "$flat"'{"text": "a", "answer_start": -1}}\n' 'answer_start is no whole number'
 bad bad.jsonl '{"question": 7, "context": "a b"}\n' 'no string'
 bad bad.jsonl '{"question": "q", "answers": []}\n' 'the object lacks `question` or `context`'
-bad bad.jsonl "$flat"'[]}\n{"question": "q", "context": "a"}\n' 'line 2.*the question has no `answers`'
+bad bad.jsonl "$flat"'[]}\n{"question": "q", "context": "a"}\n' ':2.*the question has no `answers`'
 bad bad.json '{"data": [{"paragraphs": [{"qas": []}]}]}' 'the paragraph lacks `context`'
 bad bad.json '{"data": [{"paragraphs": [{"context": "a", "qas": [{"question": "q"}]}]}]}' 'bad.json.*the question has no `answers`'
 bad bad.json '{"data": 7}' 'bad.json'
 bad bad.json '{"data": [7]}' 'the array holds something else than objects'
 bad bad.json '{"data": []}' 'the data holds no question'
-bad bad.jsonl "{\"question\": \"$(printf 'x %.0s' {1..60})\", \"context\": \"a\", \"answers\": []}\n" 'line 1: the question leaves no room.*found 63, expected below 40'
-bad bad.jsonl "{\"question\": \"$(printf 'x %.0s' {1..30})\", \"context\": \"$(printf 'y %.0s' {1..60})\", \"answers\": []}\n" 'line 1: .*--doc-stride.*found 9, expected below 7'
+bad bad.jsonl "{\"question\": \"$(printf 'x %.0s' {1..60})\", \"context\": \"a\", \"answers\": []}\n" ':1: the question leaves no room.*found 63, expected below 40'
+bad bad.jsonl "{\"question\": \"$(printf 'x %.0s' {1..30})\", \"context\": \"$(printf 'y %.0s' {1..60})\", \"answers\": []}\n" ':1: .*--doc-stride.*found 9, expected below 7'
 printf 'a\n' >"$work/bad.txt"
 expect 2 '--task: bad.txt holds plain text.*found question-answering' train --model "$work/base" "${task[@]}" --data "$work/bad.txt" --output-dir "$work/x"
 expect 4 'needs a WordPiece tokenizer' train --model tiny-bert --task question-answering --data $golden/flat.jsonl --output-dir "$work/x"

@@ -30,17 +30,17 @@ the chat template: line 2: a block does not end|{% if messages %}open
 the chat template: line 2: a block does not end|{% for m in messages %}{{ m.content }}
 the chat template: line [23]: a tag does not end|{{ messages
 the chat template: line [23]: a comment does not end|{# comment
-chat.jsonl: line 1: a range is larger|{% for i in range(100000000) %}{% for j in range(100000000) %}x{% endfor %}{% endfor %}
-chat.jsonl: line 1: .*more memory|{% for i in range(60000) %}{% for j in range(60000) %}{% for k in range(60000) %}{% endfor %}{% endfor %}{% endfor %}
-chat.jsonl: line 1: a string is repeated|{{ "x" * 100000000000 }}
-chat.jsonl: line 1: line 2: macros call each other|{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}
-chat.jsonl: line 1: .*more memory|{% set ns = namespace(x="a") %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x }}
+chat.jsonl:1: a range is larger|{% for i in range(100000000) %}{% for j in range(100000000) %}x{% endfor %}{% endfor %}
+chat.jsonl:1: .*more memory|{% for i in range(60000) %}{% for j in range(60000) %}{% for k in range(60000) %}{% endfor %}{% endfor %}{% endfor %}
+chat.jsonl:1: a string is repeated|{{ "x" * 100000000000 }}
+chat.jsonl:1: line 2: macros call each other|{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}
+chat.jsonl:1: .*more memory|{% set ns = namespace(x="a") %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x }}
 END2
 
 # Roles, of all forms of conversations.
 while IFS='|' read -r pattern change; do
     sed "$change" "$work/chat.jsonl" >"$work/said.jsonl"
-    bad "said.jsonl: line $pattern" "${tiny[@]}" --data "$work/said.jsonl" --chat-template chatml
+    bad "said.jsonl:$pattern" "${tiny[@]}" --data "$work/said.jsonl" --chat-template chatml
 done <<'END2'
 3: the role of a message is unknown.*"robot"|3s/"user"/"robot"/
 4: the role of a message is unknown.*"bot"|s/"messages"/"conversations"/; s/"role": "user", "content"/"from": "human", "value"/; s/"role": "assistant", "content"/"from": "gpt", "value"/; 4s/"gpt"/"bot"/
@@ -56,7 +56,7 @@ for ((i = 0; i < 6; i++)); do
 done
 while IFS='|' read -r task file pattern change; do
     sed "$change" "$work/$file.jsonl" >"$work/rows.jsonl"
-    bad "rows.jsonl: line 3: $pattern" "${tiny[@]}" --task "$task" --data "$work/rows.jsonl"
+    bad "rows.jsonl:3: $pattern" "${tiny[@]}" --task "$task" --data "$work/rows.jsonl"
 done <<'END2'
 dpo|pairs|the row has no chosen side|3s/, "chosen": "a2"//
 dpo|pairs|the row has no chosen side|3s/"chosen": "a2"/"chosen": null/
@@ -85,7 +85,7 @@ head -c 60 $golden/pictures/photo.jpg >"$work/pictures/cut.jpg"
 head -c 200 $golden/pictures/colour.png >"$work/pictures/cut.png"
 while IFS='|' read -r file pattern; do
     printf 'file_name,label\nok.ppm,a\n%s,c\n' "$file" >"$work/pictures/list.csv"
-    bad "list.csv: line 3: .*$file: $pattern" --model "$work/vit" --data "$work/pictures/list.csv" --data-format imagefolder
+    bad "list.csv:3: .*$file: $pattern" --model "$work/vit" --data "$work/pictures/list.csv" --data-format imagefolder
 done <<'END2'
 cut.ppm|the file's size differs.*found 111, expected 203
 long.ppm|the file's size differs.*found 204, expected 203
@@ -101,7 +101,7 @@ END2
 # Images in rows and in arrays.
 while IFS='|' read -r change pattern; do
     sed "$change" $golden/vit/images.csv >"$work/rows.csv"
-    bad "rows.csv: line 3: $pattern" --model "$work/vit" --data "$work/rows.csv"
+    bad "rows.csv:3: $pattern" --model "$work/vit" --data "$work/rows.csv"
 done <<'END2'
 3s/^[0-9.]*,//|.*found 192, expected 193
 3s/^[0-9.]*,/abc,/|the field is not a number
@@ -119,7 +119,7 @@ array '4, 8, 8, 3' 100 x_rows.npy
 bad 'x_rows.npy: the file.s size differs' --model "$work/vit" --data "$work/x_rows.npy"
 array '4, 8, 8, 3' 768 x_rows.npy
 printf '\t' | dd of="$work/y_rows.npy" bs=1 seek=130 conv=notrunc 2>/dev/null
-bad 'x_rows.npy: line 3: the label is no class' --model "$work/vit" --data "$work/x_rows.npy"
+bad 'x_rows.npy:3: the label is no class' --model "$work/vit" --data "$work/x_rows.npy"
 rm "$work/y_rows.npy"
 bad 'y_rows.npy: there is no such file' --model "$work/vit" --data "$work/x_rows.npy"
 { printf '\0\0\x08\x03\0\0\0\x04\0\0\0\x08\0\0\0\x08' && head -c 100 /dev/zero; } >"$work/train-images-idx3-ubyte"

@@ -44,13 +44,13 @@ check $? "--loss-on all" "$err"
 
 # Bad rows.
 echo '{"messages": [{"role": "robot", "content": "x"}]}' | cat "$work/chat.jsonl" - >"$work/robot.jsonl"
-expect 4 'robot.jsonl: line 13: the role of a message is unknown.*robot' train "${common[@]}" --data "$work/robot.jsonl" \
+expect 4 'robot.jsonl:13: the role of a message is unknown.*robot' train "${common[@]}" --data "$work/robot.jsonl" \
     --chat-template chatml --output-dir "$work/x" --max-steps 1
 echo '{"messages": [{"role": "system", "content": "x"}, {"role": "user", "content": "x"}]}' | cat "$work/chat.jsonl" - >"$work/system.jsonl"
-expect 4 'system.jsonl: line 13.*System role not supported' train "${common[@]}" --data "$work/system.jsonl" \
+expect 4 'system.jsonl:13.*System role not supported' train "${common[@]}" --data "$work/system.jsonl" \
     --chat-template gemma --output-dir "$work/x" --max-steps 1
 echo '{% for a in range(65536) %}{% for b in messages %}{% for c in range(65536) %}{% endfor %}{% endfor %}{% endfor %}' >"$work/endless"
-expect 4 'chat.jsonl: line 1.*(does not end|more memory)' train "${common[@]}" --data "$work/chat.jsonl" \
+expect 4 'chat.jsonl:1.*(does not end|more memory)' train "${common[@]}" --data "$work/chat.jsonl" \
     --chat-template "$work/endless" --output-dir "$work/x" --max-steps 1
 echo '{% include "x" %}' >"$work/include"
 expect 4 'line 1: a statement that is not there' train "${common[@]}" --data "$work/chat.jsonl" \

@@ -94,11 +94,11 @@ bad() {
     expect 4 "$3" train --model "$work/base" "${common[@]}" --data "$work/$1" --output-dir "$work/no"
 }
 bad one.jsonl '{"text": "a"}\n{"text": "b"}\n' 'a row has one text'
-bad some.jsonl '{"anchor": "a", "positive": "b"}\n{"anchor": "a", "positive": "b", "negative": "c"}\n' 'line 2: what comes before has another number of texts'
-bad scored.jsonl '{"anchor": "a", "positive": "b", "score": 1}\n{"anchor": "a", "positive": "b"}\n' 'line 2: what comes before is otherwise'
-bad score.csv 'sentence1,sentence2,score\na,b,much\n' 'line 2.*the score is not a number'
-bad fields.csv 'sentence1,sentence2\na,b,c\n' 'line 2: the row has another number of fields'
-bad twice.csv 'query,anchor,positive\na,b,c\n' 'line 1: two fields name the same text'
+bad some.jsonl '{"anchor": "a", "positive": "b"}\n{"anchor": "a", "positive": "b", "negative": "c"}\n' ':2: what comes before has another number of texts'
+bad scored.jsonl '{"anchor": "a", "positive": "b", "score": 1}\n{"anchor": "a", "positive": "b"}\n' ':2: what comes before is otherwise'
+bad score.csv 'sentence1,sentence2,score\na,b,much\n' ':2.*the score is not a number'
+bad fields.csv 'sentence1,sentence2\na,b,c\n' ':2: the row has another number of fields'
+bad twice.csv 'query,anchor,positive\na,b,c\n' ':1: two fields name the same text'
 expect 4 'another number of texts than in the other data' train --model "$work/base" "${common[@]}" --data "$work/pairs.jsonl" \
     --eval-data "$work/three.csv" --output-dir "$work/no"
 expect 2 'gradients are released where a batch is one micro-batch' "${train[@]}" --output-dir "$work/no" --gradient-release \

@@ -137,12 +137,12 @@ bad() {
     printf "$2" >"$work/$1"
     expect 4 "$3" train "${common[@]}" --data "$work/$1" --output-dir "$work/x" "${@:4}"
 }
-bad bad.jsonl '{"text": "a"}\n\n{"text": "b"\n' 'bad.jsonl: line 3: byte [0-9]+: '
-bad bad.jsonl '{"text": "a"}\n{"txt": "b"}\n' 'bad.jsonl: line 2: the line has neither'
-bad bad.jsonl '{"text": "a"}\n{"prompt": "b", "completion": "c"}\n' 'bad.jsonl: line 2: the lines before have other fields'
-bad bad.jsonl '{"text": "a\xff"}\n' 'bad.jsonl: line 1: byte [0-9]+: '
-bad bad.jsonl '{"text": "a\\u0000b"}\n' 'bad.jsonl: line 1: the document holds the byte that ends documents'
-bad bad.jsonl '{"prompt": "b", "completion": ""}\n' 'bad.jsonl: line 1: the completion is empty'
+bad bad.jsonl '{"text": "a"}\n\n{"text": "b"\n' 'bad.jsonl:3: byte [0-9]+: '
+bad bad.jsonl '{"text": "a"}\n{"txt": "b"}\n' 'bad.jsonl:2: the line has neither'
+bad bad.jsonl '{"text": "a"}\n{"prompt": "b", "completion": "c"}\n' 'bad.jsonl:2: the lines before have other fields'
+bad bad.jsonl '{"text": "a\xff"}\n' 'bad.jsonl:1: byte [0-9]+: '
+bad bad.jsonl '{"text": "a\\u0000b"}\n' 'bad.jsonl:1: the document holds the byte that ends documents'
+bad bad.jsonl '{"prompt": "b", "completion": ""}\n' 'bad.jsonl:1: the completion is empty'
 bad empty.jsonl '' 'empty.jsonl: the data holds no document'
 bad blank.jsonl '\n \r\n\t\n' 'blank.jsonl: the data holds no document'
 bad good.csv '1,good\n' 'good.csv: a table holds labels, which this task does not learn' --task causal-lm

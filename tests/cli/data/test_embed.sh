@@ -126,14 +126,14 @@ expect 4 'a row has several texts' "${embed[@]}" --data $golden/scores.jsonl --o
 expect 2 'task' embed --model tiny-gru --data $golden/texts.txt --output "$work/o.npy"
 bad() {
     printf '%b' "$2" >"$work/$1"
-    expect 4 "$1: $3" "${embed[@]}" --data "$work/$1" --output "$work/o.npy"
+    expect 4 "$1(: )?$3" "${embed[@]}" --data "$work/$1" --output "$work/o.npy"
 }
-bad bad.jsonl '{"text": "a"}\n{"text": 5}\n' 'line 2.*a text is a string'
-bad bad.jsonl '{"text": "a"}\n{"body": "b"}\n' 'line 2: the row has no first text'
-bad bad.jsonl '{"text": "a", "query": "b"}\n' 'line 1: two fields name the same text'
-bad bad.jsonl '{"text": "a", "negative": "b"}\n' 'line 1: the row has a further text, but lacks one before it'
-bad bad.jsonl '{"text": "a"\n' 'line 1'
-bad bad.csv 'id,body\n1,a\n' 'line 1: the row has no first text'
+bad bad.jsonl '{"text": "a"}\n{"text": 5}\n' ':2.*a text is a string'
+bad bad.jsonl '{"text": "a"}\n{"body": "b"}\n' ':2: the row has no first text'
+bad bad.jsonl '{"text": "a", "query": "b"}\n' ':1: two fields name the same text'
+bad bad.jsonl '{"text": "a", "negative": "b"}\n' ':1: the row has a further text, but lacks one before it'
+bad bad.jsonl '{"text": "a"\n' ':1'
+bad bad.csv 'id,body\n1,a\n' ':1: the row has no first text'
 # A pooler, of which vectors make no use, stays in the model as it was.
 # verifies face-61.d955
 tensor() { # FILE NAME: a digest of its bytes

@@ -35,13 +35,13 @@ check $? "a fifth of the texts is held out; texts are cut, which is said" "$out$
 
 # What is wrong with a table says what was found.
 printf 'label\ttext\n1\tgood\nnever\tbad\n' >"$work/word.tsv"
-expect 4 'word.tsv: line 3: the label is neither a number nor.*found "never"' train "${common[@]}" \
+expect 4 'word.tsv:3: the label is neither a number nor.*found "never"' train "${common[@]}" \
     --data "$work/word.tsv" --output-dir "$work/x"
 printf 'label\ttext\n1\tgood\n7\tbad\n' >"$work/range.tsv"
-expect 4 'range.tsv: line 3: the label is no class of the model: found 7, expected 1' train "${common[@]}" --num-labels 2 \
+expect 4 'range.tsv:3: the label is no class of the model: found 7, expected 1' train "${common[@]}" --num-labels 2 \
     --data "$work/range.tsv" --output-dir "$work/x"
 printf 'label\ttext\tlabel\n1\tgood\t0\n' >"$work/two.tsv"
-expect 4 'two.tsv: line 1: the table has two columns that could be the label' train "${common[@]}" \
+expect 4 'two.tsv:1: the table has two columns that could be the label' train "${common[@]}" \
     --data "$work/two.tsv" --output-dir "$work/x"
 [[ ! -e $work/x ]]
 check $? "none of these made the output directory"
@@ -70,7 +70,7 @@ run eval --model "$work/hot-hot.csv" --data "$work/hot.jsonl" --predictions "$wo
     '"label": ["LABEL_0", "LABEL_2"]"label": []"label": ["LABEL_1"]' ]]
 check $? "and their targets" "$(<"$work/hot.out")"
 printf '{"text": "a", "label": [0, 1]}\n' >"$work/both.jsonl"
-expect 4 'both.jsonl: line 1: the label could be multi-hot or a list of classes: --label-form' train "${common[@]}" "${some[@]}" \
+expect 4 'both.jsonl:1: the label could be multi-hot or a list of classes: --label-form' train "${common[@]}" "${some[@]}" \
     --num-labels 2 --data "$work/both.jsonl" --output-dir "$work/x"
 for form in multi-hot classes; do
     expect 0 '"steps": 3' train "${common[@]}" "${some[@]}" --num-labels 2 --data "$work/both.jsonl" --label-form $form \
@@ -125,25 +125,25 @@ sed -i 's/"problem_type".*/"problem_type": "multi_label_classification",/' "$wor
 printf '{"text":"a","label":["good","übel"]}\n{"text":"b","label":[]}\n' >"$work/some.jsonl"
 expect 0 '"steps": 3' train "${named[@]}" --data "$work/some.jsonl" --output-dir "$work/h"
 printf '{"text":"a","label":["better"]}\n' >"$work/some.jsonl"
-expect 4 'line 1: the label is neither' train "${named[@]}" --data "$work/some.jsonl" --output-dir "$work/x"
+expect 4 ':1: the label is neither' train "${named[@]}" --data "$work/some.jsonl" --output-dir "$work/x"
 
 # Bad labels.
 bad() {
     printf "$2" >"$work/$1"
     expect 4 "$3" train "${common[@]}" --data "$work/$1" --output-dir "$work/x" "${@:4}"
 }
-bad bad.tsv '1\tgood\n2\tbetter\n' 'bad.tsv: line 2: the label is no class of the model: found 2, expected 1' --num-labels 2
-bad bad.tsv '1\tgood\n-1\tbad\n' 'bad.tsv: line 2: the label is no class of the model: found -1'
-bad bad.tsv '1\tgood\ntwo\tbad\n' 'bad.tsv: line 2: the label is neither a number nor'
-bad bad.tsv '1\tgood\n\n1\n' 'bad.tsv: line 3: the row has another number of fields: found 1, expected 2'
-bad bad.csv 'text,label\n"open,1\n' 'bad.csv: line 2: a quoted field has no end'
-bad bad.jsonl '{"text": "a", "label": 3}' 'bad.jsonl: line 1: the label is no class' --num-labels 2
+bad bad.tsv '1\tgood\n2\tbetter\n' 'bad.tsv:2: the label is no class of the model: found 2, expected 1' --num-labels 2
+bad bad.tsv '1\tgood\n-1\tbad\n' 'bad.tsv:2: the label is no class of the model: found -1'
+bad bad.tsv '1\tgood\ntwo\tbad\n' 'bad.tsv:2: the label is neither a number nor'
+bad bad.tsv '1\tgood\n\n1\n' 'bad.tsv:3: the row has another number of fields: found 1, expected 2'
+bad bad.csv 'text,label\n"open,1\n' 'bad.csv:2: a quoted field has no end'
+bad bad.jsonl '{"text": "a", "label": 3}' 'bad.jsonl:1: the label is no class' --num-labels 2
 echo '{"text": "a"}' >"$work/bad.jsonl"
 echo 'a text that has no label' >"$work/bad.txt"
 for file in bad.jsonl bad.txt; do
     expect 2 "--task: $file holds plain text.*found classification, expected causal-lm" train "${common[@]}" --data "$work/$file" --output-dir "$work/x"
 done
-bad bad.tsv '3\tx\n' 'bad.tsv: line 1: the label is no class' --task multi-label-classification --num-labels 3
+bad bad.tsv '3\tx\n' 'bad.tsv:1: the label is no class' --task multi-label-classification --num-labels 3
 [[ ! -e $work/x ]]
 check $? "none of these made the output directory"
 

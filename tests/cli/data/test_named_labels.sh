@@ -44,10 +44,10 @@ check $? "what was learnt is known" "$out$err"
 grep -q '"prediction": "world news"' "$work/made.jsonl"
 check $? "predictions have names"
 { echo 'label,text' && echo 'art,a' && echo '"culture",b'; } >"$work/other.csv"
-expect 4 'other.csv: line 3: the label is.*found "culture"' "${common[@]}" --data "$work/rows.csv" \
+expect 4 'other.csv:3: the label is.*found "culture"' "${common[@]}" --data "$work/rows.csv" \
     --eval-data "$work/other.csv" --output-dir "$work/x"
-expect 4 'other.csv: line 3:.*found "culture"' eval --model "$work/rows-csv" --data "$work/other.csv"
-expect 4 'other.csv: line 3:.*found "culture"' train --model "$work/rows-csv" --data "$work/other.csv" \
+expect 4 'other.csv:3:.*found "culture"' eval --model "$work/rows-csv" --data "$work/other.csv"
+expect 4 'other.csv:3:.*found "culture"' train --model "$work/rows-csv" --data "$work/other.csv" \
     --output-dir "$work/x" --max-steps 1 --per-device-train-batch-size 1
 
 # A run that is resumed finds the same classes.
@@ -60,7 +60,7 @@ check $? "resumed, bit for bit" "$out$err"
 # Numbers are as they were: two classes, unless it is said.
 sed 's/art/0/; s/sport/1/; s/world news/4/' "$work/rows" >"$work/numbers"
 { printf 'label\ttext\n' && cat "$work/numbers"; } >"$work/numbers.tsv"
-expect 4 'numbers.tsv: line 3: the label is no class' "${common[@]}" --num-labels 2 --data "$work/numbers.tsv" --output-dir "$work/x"
+expect 4 'numbers.tsv:3: the label is no class' "${common[@]}" --num-labels 2 --data "$work/numbers.tsv" --output-dir "$work/x"
 expect 0 '"steps": 2' "${common[@]}" --data "$work/numbers.tsv" --num-labels 5 --output-dir "$work/n" --max-steps 2
 
 # Several classes at a time.
@@ -76,15 +76,15 @@ check $? "any of several classes by name" "$err"
 expect 4 'rows.tsv: .*another number of names.*found 3, expected 5' "${common[@]}" --num-labels 5 \
     --data "$work/rows.tsv" --output-dir "$work/x"
 { cat "$work/rows.tsv" && printf '7\tseven\n'; } >"$work/mixed.tsv"
-expect 4 'mixed.tsv: line 62: the label is a number, and those before' "${common[@]}" --data "$work/mixed.tsv" \
+expect 4 'mixed.tsv:62: the label is a number, and those before' "${common[@]}" --data "$work/mixed.tsv" \
     --output-dir "$work/x"
 { printf '1\tone\nart\tpaint\n'; } >"$work/mixed.tsv"
-expect 4 'mixed.tsv: line 2: the label is neither a number nor.*found "art"' "${common[@]}" --data "$work/mixed.tsv" \
+expect 4 'mixed.tsv:2: the label is neither a number nor.*found "art"' "${common[@]}" --data "$work/mixed.tsv" \
     --output-dir "$work/x"
 grep -v 'sport\|world' "$work/rows.tsv" >"$work/one.tsv"
 expect 4 'one.tsv: all labels of the data are the same' "${common[@]}" --data "$work/one.tsv" --output-dir "$work/x"
 { echo 'label,text' && for ((i = 0; i < 1100; i++)); do echo "name$i,text"; done; } >"$work/names.csv"
-expect 4 'names.csv: line 1[0-9]*: the data has more names' "${common[@]}" --data "$work/names.csv" --output-dir "$work/x"
+expect 4 'names.csv:1[0-9]*: the data has more names' "${common[@]}" --data "$work/names.csv" --output-dir "$work/x"
 [[ ! -e $work/x ]]
 check $? "nothing is left behind"
 finish

@@ -135,7 +135,7 @@ done
 [[ $digest != "$plain" ]]
 check $? "packed ones too"
 head -400 "$work/array.json" >"$work/cut.json"
-refused 'cut.json: line 401: the JSON array has no end' --data "$work/cut.json"
+refused 'cut.json:401: the JSON array has no end' --data "$work/cut.json"
 refused 'standard input: ' --data -
 
 # What grows without end is refused before it fills a disk: by --unpack-limit, and a tenth of what is free is left.

@@ -55,9 +55,9 @@ bad() {
     expect 4 "$3" train --model tiny-bert --task classification --data "$work/$1" --output-dir "$work/x"
 }
 bad bad.jsonl '{"text": "a", "text_pair": "b", "label": 1}\n{"text": "a", "label": 1}\n' \
-    'bad.jsonl: line 2: what comes before has another number of texts'
-bad bad.jsonl '{"text": "a", "text_pair": 5, "label": 1}\n' 'line 1.*text, text_pair, prompt and completion are strings'
-bad bad.jsonl '{"text_pair": "b", "label": 1}\n' 'line 1: the line lacks `text` or `label`'
+    'bad.jsonl:2: what comes before has another number of texts'
+bad bad.jsonl '{"text": "a", "text_pair": 5, "label": 1}\n' ':1.*text, text_pair, prompt and completion are strings'
+bad bad.jsonl '{"text_pair": "b", "label": 1}\n' ':1: the line lacks `text` or `label`'
 bad bad.tsv 'sentence2\tsentence1\tlabel\na\tb\t1\n' 'the column of the second text is before that of the first'
 bad bad.tsv 'sentence2\tlabel\na\t1\n' 'the column of the second text is before that of the first, or is the only one'
 [[ ! -e $work/x ]]

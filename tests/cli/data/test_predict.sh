@@ -62,9 +62,9 @@ for task in regression "multi-label-classification --num-labels 3"; do
         --data "$work/bare.jsonl" --predictions "$work/q.jsonl"
 done
 expect 2 '--task: bare.jsonl holds plain text .*found classification' eval --model "$work/a" "${judge[@]}" --data "$work/bare.jsonl"
-expect 4 'bare.tsv: line 1: .*has two' train --model tiny-bert "${judge[@]}" --data "$work/bare.tsv" --output-dir "$work/x"
+expect 4 'bare.tsv:1: .*has two' train --model tiny-bert "${judge[@]}" --data "$work/bare.tsv" --output-dir "$work/x"
 sed '3s/}/, "label": 1}/' "$work/bare.jsonl" >"$work/some.jsonl"
-expect 4 'some.jsonl: line 3: what comes before is otherwise' eval --model "$work/a" "${judge[@]}" \
+expect 4 'some.jsonl:3: what comes before is otherwise' eval --model "$work/a" "${judge[@]}" \
     --data "$work/some.jsonl" --predictions "$work/q.jsonl"
 
 # Any of several classes, and numbers of texts and of rows.

@@ -123,7 +123,7 @@ expect 4 'the reference has no weights' eval --model "$work/d" --task dpo --data
 # Bad rows, and what does not go together.
 bad() { # PATTERN ROW [TASK]
     { head -2 "$work/pairs.jsonl"; echo "$2"; } >"$work/bad.jsonl"
-    expect 4 "bad.jsonl: line 3.*$1" train "${common[@]}" --task "${3:-dpo}" --data "$work/bad.jsonl" --output-dir "$work/x"
+    expect 4 "bad.jsonl:3.*$1" train "${common[@]}" --task "${3:-dpo}" --data "$work/bad.jsonl" --output-dir "$work/x"
 }
 bad 'no chosen side' '{"prompt": "a", "rejected": "b"}'
 bad 'no rejected side' '{"prompt": "a", "chosen": "b"}'
@@ -145,7 +145,8 @@ expect 2 'kto compares the rows of a batch' train "${common[@]}" --task kto --da
 expect 2 'no smoothed tokens' train "${common[@]}" --task dpo --data "$work/pairs.jsonl" --output-dir "$work/x" --label-smoothing-factor 0.1
 expect 2 'reads in both directions' train --model tiny-bert --task dpo --data "$work/pairs.jsonl" --output-dir "$work/x" --max-seq-length 40
 expect 4 'every prompt is longer' train "${common[@]}" --task dpo --data "$work/pairs.jsonl" --output-dir "$work/x" --max-seq-length 3
-expect 4 'made for another task' train "${common[@]}" --data "$work/d/data.tokens" --output-dir "$work/x"
+expect 2 'expected dpo' train "${common[@]}" --task causal-lm --data "$work/d/data.tokens" --output-dir "$work/x"
 [[ ! -e $work/x ]]
 check $? "no directory is made for what is refused"
+expect 0 'task: dpo, from a token file' train "${common[@]}" --data "$work/d/data.tokens" --output-dir "$work/y"
 finish

@@ -48,7 +48,7 @@ awk 'NF == 0 { print ""; next } { print $1 }' $golden/columns.txt >"$work/bare.t
 run eval --model "$work/m" "${task[@]}" --data "$work/bare.txt" --predictions "$work/q.jsonl" --json
 [[ $code -eq 0 && $(json rows) == 48 ]] && cmp -s <(sed 's/, "label".*/}/' "$work/p.jsonl") "$work/q.jsonl"
 check $? "words without tags are judged all the same" "$out$err"
-expect 4 'bare.txt: line 15: the words have no tags' eval --model "$work/m" "${task[@]}" --data "$work/bare.txt"
+expect 4 'bare.txt:15: the words have no tags' eval --model "$work/m" "${task[@]}" --data "$work/bare.txt"
 run eval --model "$work/m" "${task[@]}" --data $golden/rows.jsonl --predictions "$work/q.jsonl" --validation-split 0.25
 cmp -s <(tail -12 "$work/p.jsonl" | sed 's/"index": [0-9]*//') <(sed 's/"index": [0-9]*//' "$work/q.jsonl")
 check $? "of a part its sentences" "$(head -1 "$work/q.jsonl")"
@@ -107,19 +107,19 @@ bad() { # FILE CONTENT PATTERN
     printf "$2" >"$work/$1"
     expect 4 "$3" train --model tiny-bert --task token-classification --data "$work/$1" --output-dir "$work/x"
 }
-bad bad.jsonl '{"tokens": ["a", "b"], "ner_tags": [0]}\n' 'bad.jsonl: line 1: the sentence has another number of tags.*found 1'
-bad bad.jsonl '{"tokens": ["a"], "ner_tags": [0]}\n{"tokens": ["a"]}\n' 'line 2: what comes before is otherwise: all sentences'
-bad bad.jsonl '{"tokens": "a b", "ner_tags": [0]}\n' 'line 1.*words and tags are lists'
-bad bad.jsonl '{"tokens": [7], "ner_tags": [0]}\n' 'line 1.*a word is not a string'
-bad bad.jsonl '{"tokens": ["a"], "ner_tags": [-1]}\n' 'line 1: the label is no class'
+bad bad.jsonl '{"tokens": ["a", "b"], "ner_tags": [0]}\n' 'bad.jsonl:1: the sentence has another number of tags.*found 1'
+bad bad.jsonl '{"tokens": ["a"], "ner_tags": [0]}\n{"tokens": ["a"]}\n' ':2: what comes before is otherwise: all sentences'
+bad bad.jsonl '{"tokens": "a b", "ner_tags": [0]}\n' ':1.*words and tags are lists'
+bad bad.jsonl '{"tokens": [7], "ner_tags": [0]}\n' ':1.*a word is not a string'
+bad bad.jsonl '{"tokens": ["a"], "ner_tags": [-1]}\n' ':1: the label is no class'
 echo '{"text": "a"}' >"$work/bad.jsonl"
 expect 2 '--task: bad.jsonl holds plain text .*found token-classification' train --model tiny-bert --task token-classification --data "$work/bad.jsonl" --output-dir "$work/x"
 bad bad.jsonl '{"tokens": ["a"], "ner_tags": [0]\n' 'bad.jsonl'
 bad bad.jsonl '' 'the data holds no tagged words'
-bad bad.txt 'a B-X\nb\n' 'line 2: the word has no tag'
+bad bad.txt 'a B-X\nb\n' ':2: the word has no tag'
 bad bad.csv 'a,b\n' 'token-classification reads JSON'
 printf 'a B-NEW\n' >"$work/other.txt"
-expect 4 'other.txt: line .*name of a class that the model.s id2label has.*B-NEW' eval --model "$work/m" "${task[@]}" --data "$work/other.txt"
+expect 4 'other.txt:[0-9]+: .*name of a class that the model.s id2label has.*B-NEW' eval --model "$work/m" "${task[@]}" --data "$work/other.txt"
 expect 2 'token-classification and question-answering need bert' train --model tiny --task token-classification \
     --data $golden/rows.jsonl --output-dir "$work/x"
 [[ ! -e $work/x ]]

@@ -156,7 +156,7 @@ head -c 9000 "$work/batch.bin" >"$work/cut.bin"
 expect 4 'cut.bin: .*no whole number of images.*found 9000, expected 6146' train "${images[@]:0:2}" --data "$work/cut.bin" \
     --data-format cifar10 --output-dir "$work/x"
 { head -c 3073 "$work/batch.bin"; head -c 1 /dev/zero | tr '\000' '\011'; head -c 3072 "$work/batch.bin"; } >"$work/label.bin"
-expect 4 'label.bin: line 2: the label is no class' train "${images[@]:0:2}" --data "$work/label.bin" --data-format cifar10 \
+expect 4 'label.bin:2: the label is no class' train "${images[@]:0:2}" --data "$work/label.bin" --data-format cifar10 \
     --output-dir "$work/x"
 expect 4 '32 x 32 x 3, and the model.s have another size' train "${common[@]}" --data "$work/batch.bin" --data-format cifar10 \
     --output-dir "$work/x"
@@ -175,7 +175,7 @@ folder=(--model "$work/folder" --data "$work/folder/metadata.csv" --data-format 
 expect 0 'metadata.csv: 12 rows of 64 numbers and a label' train "${folder[@]}" --max-steps 60 --learning-rate 5e-2 --output-dir "$work/named"
 expect 0 'accuracy 1\.0000' eval --model "$work/named" "${folder[@]:2:4}"
 head -c 70 "$work/folder/i4.pgm" >"$work/cut.pgm" && cp "$work/cut.pgm" "$work/folder/i4.pgm"
-expect 4 'metadata.csv: line 6: .*i4.pgm: .*cut short.*found 70, expected 75' train "${folder[@]}" --output-dir "$work/x"
+expect 4 'metadata.csv:6: .*i4.pgm: .*cut short.*found 70, expected 75' train "${folder[@]}" --output-dir "$work/x"
 
 # An autoencoder gives back its row: the loss is the mean of squares, and there is no label.
 awk 'BEGIN { for (i = 0; i < 64; i++) printf "%sx%d", i ? "," : "", i; print ",label"

@@ -58,7 +58,7 @@ net 3 10 ', "num_labels": 2'
 for pair in colour.png:libpng16.so.16 photo.jpg:libturbojpeg.so.0; do
     printf 'file_name,label\n%s,0\n' "$PWD/$pictures/${pair%:*}" >"$work/one.csv"
     LD_LIBRARY_PATH=$work/none learn --data "$work/one.csv" --output-dir "$work/x"
-    [[ $code -eq 4 ]] && grep -q "one.csv: line 2: .*${pair%:*}: .*this machine has no ${pair#*:}" <<<"$err"
+    [[ $code -eq 4 ]] && grep -q "one.csv:2: .*${pair%:*}: .*this machine has no ${pair#*:}" <<<"$err"
     check $? "the missing reader is named" "$err"
 done
 
@@ -66,7 +66,7 @@ done
 refused() { # refused FILE PATTERN
     printf 'file_name,label\n%s,1\n' "$1" >"$work/one.csv"
     learn --data "$work/one.csv" --output-dir "$work/x"
-    [[ $code -eq 4 ]] && grep -qE "one.csv: line 2: $1: .*$2" <<<"$err"
+    [[ $code -eq 4 ]] && grep -qE "one.csv:2: $1: .*$2" <<<"$err"
     check $? "$1: refused ($2; $code)" "$err"
 }
 if [[ $missing != *png* ]]; then
@@ -117,7 +117,7 @@ check $? "three folders for two classes" "$err"
 learn --data "$work/pets" --output-dir "$work/x" --num-labels 3
 check $code "three are asked for" "$err"
 cp "$pictures/colour.ppm" "$work/pets/bird"
-expect 4 'line 4: the label is neither' eval --model "$work/told" --data "$work/pets" --data-format imagefolder
+expect 4 ':4: the label is neither' eval --model "$work/told" --data "$work/pets" --data-format imagefolder
 mkdir -p "$work/empty/a" "$work/empty/b"
 rm -rf "$work/x"
 expect 4 'empty: .*no image in it' train --model "$work/net" --data "$work/empty" --data-format imagefolder --output-dir "$work/x"

@@ -56,7 +56,7 @@ refused 'size' "{\"size\": {\"height\": 16}, $half}"
 refused 'size' "{\"size\": 0, $half}"
 refused 'size' "{\"size\": {\"longest_edge\": 16}, $half}"
 refused 'do_resize' "{\"do_resize\": 3, $half}"
-refused 'list.csv: line 3: .*colour.png: .*smaller than what' \
+refused 'list.csv:3: .*colour.png: .*smaller than what' \
     "{\"do_resize\": false, \"do_center_crop\": true, \"crop_size\": 16, $half}"
 refused 'tall.png: .*another height.*found 16, expected 8' "{\"size\": 16, $half}" 8
 refused 'JSON' '[1]'

@@ -225,7 +225,7 @@ static bp_status set_flag(const option *which, settings *set, const char *value,
                                    "true or false");
     }
     if (!yes && which->offset == offsetof(settings, fp32)) {
-        return options_value_wrong(origin, "another precision has another name", value,
+        return options_value_wrong(origin, "fp32 is left by naming another precision", value,
                                    "--bf16 or --fp16");
     }
     memcpy(slot(set, which), &yes, sizeof yes);

@@ -221,6 +221,9 @@ static bp_status write_file(const reference *r, session *s, const char *identity
         return BP_OK;
     }
     BP_TRY(path_of(s, path, &s->error));
+    if (s->store->make_directory(s->store, s->set->output_dir) != BP_OK) {
+        return bp_storage_failed(&s->error, s->store, "make directory", s->set->output_dir);
+    }
     return bp_storage_write_file(s->store, path, head, sizeof *head + r->rows * sizeof(float),
                                  &s->error);
 }

@@ -708,7 +708,7 @@ static void replay_print_covered(const replay *r)
         puts("not computed: the run's end and what it exported");
     }
     if (r->other_source || r->other_plan) {
-        output_print(stdout, "shown by the record alone: %s%s%s\n",
+        output_print(stdout, "not computed again, from the record alone: %s%s%s\n",
                      r->other_source ? "its program (source)" : "",
                      r->other_source && r->other_plan ? ", " : "", r->other_plan ? "its plan" : "");
     }

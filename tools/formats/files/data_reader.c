@@ -92,18 +92,19 @@ bp_status bp_data_mark(bp_data_reader *reader, uint64_t *bytes)
 void bp_data_name_position(bp_data_reader *reader)
 {
     enum { PATH_SHOWN = 120 }; /* so that the line is always to be read */
-    char line[32];
+    char place[PATH_SHOWN + 24];
     bp_text text;
+    const size_t length = strlen(reader->path);
+    bp_text_init(&text, NULL, NULL, place, sizeof place);
+    bp_text_string(&text, reader->path + (length > PATH_SHOWN ? length - PATH_SHOWN : 0));
     if (reader->line > 0) {
-        bp_text_init(&text, NULL, NULL, line, sizeof line);
-        bp_text_string(&text, "line ");
+        bp_text_char(&text, ':');
         bp_text_u64(&text, reader->line);
-        bp_status fits = bp_text_flush(&text);
-        (void)fits; /* 5 + 20 characters always do */
-        bp_error_prefix(reader->error, line);
     }
-    size_t length = strlen(reader->path);
-    bp_error_prefix(reader->error, reader->path + (length > PATH_SHOWN ? length - PATH_SHOWN : 0));
+    bp_text_char(&text, '\0');
+    bp_status fits = bp_text_flush(&text);
+    (void)fits; /* a colon, 20 digits and a zero always do */
+    bp_error_prefix(reader->error, place);
 }
 
 bp_status bp_data_refuse(bp_data_reader *reader, const char *text)

@@ -194,31 +194,31 @@ static void bad_rows_are_refused(void **state)
     (void)state;
     refuses_text("", "a.csv", "no row");
     refuses_text("x,y,label\n\n", "a.csv", "no row");
-    refuses_text("1,2,0\n1,2\n", "a.csv: line 2", "fields");
-    refuses_text("1,2,0\n1,2,0,1\n", "a.csv: line 2", "fields");
-    refuses_text("1,2,0\n1,two,0\n", "a.csv: line 2", "not a number");
-    refuses_text("1,two,0\n", "a.csv: line 1", "not a number"); /* no names: two are numbers */
-    refuses_text("1,2,0\n1,,0\n", "a.csv: line 2", "not a number");
-    refuses_text("1,2,0\n1,nan,0\n", "a.csv: line 2", "not a number");
-    refuses_text("1,2,0\n1,1e39,0\n", "a.csv: line 2", "finite");
-    refuses_text("1,2,0\n1,1e999,0\n", "a.csv: line 2", "number");
-    refuses_text("1,2,0\n1,2,3\n", "a.csv: line 2", "no class");
-    refuses_text("1,2,0\n1,2,-1\n", "a.csv: line 2", "no class");
-    refuses_text("1,2,0\n1,2,0.5\n", "a.csv: line 2", "whole number");
+    refuses_text("1,2,0\n1,2\n", "a.csv:2", "fields");
+    refuses_text("1,2,0\n1,2,0,1\n", "a.csv:2", "fields");
+    refuses_text("1,2,0\n1,two,0\n", "a.csv:2", "not a number");
+    refuses_text("1,two,0\n", "a.csv:1", "not a number"); /* no names: two are numbers */
+    refuses_text("1,2,0\n1,,0\n", "a.csv:2", "not a number");
+    refuses_text("1,2,0\n1,nan,0\n", "a.csv:2", "not a number");
+    refuses_text("1,2,0\n1,1e39,0\n", "a.csv:2", "finite");
+    refuses_text("1,2,0\n1,1e999,0\n", "a.csv:2", "number");
+    refuses_text("1,2,0\n1,2,3\n", "a.csv:2", "no class");
+    refuses_text("1,2,0\n1,2,-1\n", "a.csv:2", "no class");
+    refuses_text("1,2,0\n1,2,0.5\n", "a.csv:2", "whole number");
     char wide[200];
     memset(wide, '1', sizeof wide);
     memcpy(wide + 190, ",2,0\n", 6);
-    refuses_text(wide, "a.csv: line 1", "not a number");
+    refuses_text(wide, "a.csv:1", "not a number");
     static const float inf = (float)(1e300 * 1e300);
     const float rows[2][3] = {{1.0f, 2.0f, 0.0f}, {1.0f, inf, 0.0f}};
-    refuses("a.f32", rows, sizeof rows, BP_LABELS_CLASS, "a.f32: line 2", "not finite");
+    refuses("a.f32", rows, sizeof rows, BP_LABELS_CLASS, "a.f32:2", "not finite");
     refuses("a.f32", rows, 13, BP_LABELS_CLASS, "a.f32", "whole number of rows");
     const float labels[3][3] = {{1, 1, 0.5f}, {1, 1, 3}, {1, 1, -1}};
     for (size_t i = 0; i < 3; i++) {
-        refuses("a.f32", labels[i], sizeof labels[i], BP_LABELS_CLASS, "a.f32: line 1", "no class");
+        refuses("a.f32", labels[i], sizeof labels[i], BP_LABELS_CLASS, "a.f32:1", "no class");
     }
     const float last[3] = {1, 1, inf};
-    refuses("a.f32", last, sizeof last, BP_LABELS_BITS, "a.f32: line 1", "not finite");
+    refuses("a.f32", last, sizeof last, BP_LABELS_BITS, "a.f32:1", "not finite");
 }
 
 /* verifies formats-24.7573 */

@@ -304,12 +304,12 @@ static void bad_rows_are_refused(void **state)
     array_begin(&a, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }");
     array_add(&a, nan, 8);
     put(&d, "a.npy", &a);
-    refused(&d, "a.npy", "a.npy: line 1", "not finite");
+    refused(&d, "a.npy", "a.npy:1", "not finite");
     put_labels(&d, "a.npy", "2, 4", pixels, 8);
     refused(&d, "a.npy", "a.npy", "another number of numbers");
     put_labels(&d, "x.npy", "2, 2", pixels, 4);
     put_labels(&d, "y.npy", "2,", wrong, 2);
-    refused(&d, "x.npy", "x.npy: line 2", "no class");
+    refused(&d, "x.npy", "x.npy:2", "no class");
     put_labels(&d, "y.npy", "1,", wrong, 1);
     refused(&d, "x.npy", "y.npy", "another number of rows");
     put_labels(&d, "y.npy", "2, 2", pixels, 4);

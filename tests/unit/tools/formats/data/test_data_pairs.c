@@ -204,7 +204,7 @@ static void rows_that_teach_nothing_are_refused(void **state)
         if (status != BP_ERR_DATA || strstr(d.error.text, cases[i].says) == NULL) {
             fail_msg("%s: %d %s", cases[i].rows, status, d.error.text);
         }
-        assert_non_null(strstr(d.error.name, "rows.jsonl: line 1"));
+        assert_non_null(strstr(d.error.name, "rows.jsonl:1"));
         fixture_end(&d);
     }
 }
@@ -264,7 +264,7 @@ static void long_rows_are_refused(void **state)
         if (strstr(d.error.text, cases[i].says) == NULL) {
             fail_msg("%s", d.error.text);
         }
-        assert_non_null(strstr(d.error.name, "rows.jsonl: line 1"));
+        assert_non_null(strstr(d.error.name, "rows.jsonl:1"));
         fixture_end(&d);
         free(row);
     }

@@ -137,19 +137,19 @@ static const rows_case good[] = {
 
 static const rows_case bad[] = {
     {BP_DATA_JSONL, "{\"text\": 5}", "a text is a string, not anything else"},
-    {BP_DATA_JSONL, "\n5", "f: line 2: byte "},
-    {BP_DATA_JSONL, "{\"text\": \"a\"} x", "f: line 1: "},
+    {BP_DATA_JSONL, "\n5", "f:2: byte "},
+    {BP_DATA_JSONL, "{\"text\": \"a\"} x", "f:1: "},
     {BP_DATA_JSONL, "{\"text\": \"a\", \"query\": \"b\"}",
      "two fields name the same text, or the score"},
     {BP_DATA_JSONL, "{\"positive\": \"a\"}", "the row has no first text"},
     {BP_DATA_JSONL, "{\"text\": \"a\", \"negative\": \"b\"}", "the row has a further text"},
-    {BP_DATA_JSONL, "{\"text\": \"a\"}\n{\"text\": \"a\", \"positive\": \"b\"}", "f: line 2: "},
+    {BP_DATA_JSONL, "{\"text\": \"a\"}\n{\"text\": \"a\", \"positive\": \"b\"}", "f:2: "},
     {BP_DATA_JSONL, "{\"text\": \"a\", \"answer\": \"b\", \"score\": \"c\"}",
      "the score is not a number"},
     {BP_DATA_JSONL, "{\"text\": \"a\", \"answer\": \"b\", \"score\": 1e99}",
      "beyond single precision"},
-    {BP_DATA_JSONL, "[{\"text\": \"a\"}, 5]", "f: "},
-    {BP_DATA_JSONL, "[{\"text\": \"a\"}", "f: "},
+    {BP_DATA_JSONL, "[{\"text\": \"a\"}, 5]", "f:"},
+    {BP_DATA_JSONL, "[{\"text\": \"a\"}", "f:"},
     {BP_DATA_TSV, "id\tname\n1\t2\n", "the row has no first text"},
     {BP_DATA_TSV, "text\tquery\na\tb\n", "two fields name the same text"},
     {BP_DATA_TSV, "text\tanswer\na\n", "the row has another number of fields"},
@@ -157,7 +157,7 @@ static const rows_case bad[] = {
     {BP_DATA_TSV, "text\tanswer\tscore\na\tb\tc\n", "the score is not a number"},
     {BP_DATA_TSV, "text\tanswer\tscore\na\tb\t0.00000000000000000000000000000000001\n",
      "the score is too long"},
-    {BP_DATA_CSV, "text\n\"a", "f: line 2: "},
+    {BP_DATA_CSV, "text\n\"a", "f:2: "},
     {BP_DATA_CSV, "text\n\"a\"b", "text follows a closing quote"},
     {BP_DATA_CSV, "text\n\xe0\x9f\x80", "the text is not UTF-8"},
     {BP_DATA_CSV, "text\n\xed\xa0\x80", "the text is not UTF-8"},
@@ -254,7 +254,7 @@ static void long_texts_come_in_pieces(void **state)
         const bp_status status = read_rows(&d, BP_DATA_JSONL, text, at);
         assert_int_equal(status, i == 2 ? BP_ERR_DATA : BP_OK);
         if (i == 2) {
-            assert_string_equal(d.error.name, "f: line 1: byte 40013");
+            assert_string_equal(d.error.name, "f:1: byte 40013");
         } else {
             assert_int_equal(d.length, 2 + (i == 0 ? LONG : 1));
         }

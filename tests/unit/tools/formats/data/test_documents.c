@@ -273,16 +273,14 @@ static void json_lines_with_labels(void **state)
     gives_bits("{\"label\": [4, 0, 4], \"text\": \"a\"}\n{\"label\": [], \"text\": \"b\"}\n"
                "{\"label\": 1, \"text\": \"c\"}",
                BP_DATA_JSONL, false, "<T:a=17><T:b=0><T:c=2>");
-    refuses_labels("{\"text\": \"a\"}", BP_DATA_JSONL, "a.file: line 1", "lacks");
-    refuses_labels("\n{\"text\": \"a\", \"label\": 5}", BP_DATA_JSONL, "a.file: line 2",
-                   "no class");
-    refuses_labels("{\"text\": \"a\", \"label\": -1}", BP_DATA_JSONL, "a.file: line 1", "no class");
-    refuses_labels("{\"text\": \"a\", \"label\": 1.5}", BP_DATA_JSONL, "a.file: line 1",
-                   "whole number");
-    refuses_labels("{\"text\": \"a\", \"label\": [1]}", BP_DATA_JSONL, "a.file: line 1: byte ",
+    refuses_labels("{\"text\": \"a\"}", BP_DATA_JSONL, "a.file:1", "lacks");
+    refuses_labels("\n{\"text\": \"a\", \"label\": 5}", BP_DATA_JSONL, "a.file:2", "no class");
+    refuses_labels("{\"text\": \"a\", \"label\": -1}", BP_DATA_JSONL, "a.file:1", "no class");
+    refuses_labels("{\"text\": \"a\", \"label\": 1.5}", BP_DATA_JSONL, "a.file:1", "whole number");
+    refuses_labels("{\"text\": \"a\", \"label\": [1]}", BP_DATA_JSONL, "a.file:1: byte ",
                    "neither a number nor");
     gives_labels("{\"text\": \"a\", \"label\": \"1\"}", BP_DATA_JSONL, "<T:a=1>");
-    refuses_labels("{\"text\": \"a\", \"label\": \"one\"}", BP_DATA_JSONL, "a.file: line 1",
+    refuses_labels("{\"text\": \"a\", \"label\": \"one\"}", BP_DATA_JSONL, "a.file:1",
                    "neither a number nor the name");
 }
 
@@ -296,13 +294,12 @@ static void sentences_and_questions(void **state)
                  "<T:qS:s=1>");
     gives_labels("{\"sentence\": \"s\", \"text\": \"t\", \"label\": 1}", BP_DATA_JSONL, "<T:t=1>");
     refuses_labels("{\"sentence\": \"s\", \"sentence2\": \"t\", \"label\": 1}", BP_DATA_JSONL,
-                   "a.file: line 1", "lacks");
+                   "a.file:1", "lacks");
     gives_labels("question\tsentence\tlabel\nq\ts\t1\n", BP_DATA_TSV, "<T:qS:s=1>");
     gives_labels("sentence\tid\tlabel\ns\t7\t1\n", BP_DATA_TSV, "<T:s=1>");
     gives_labels("question\tlabel\nq\t1\n", BP_DATA_TSV, "<T:q=1>");
     gives_labels("question\tid\tlabel\nq\t7\t1\n", BP_DATA_TSV, "<T:q=1>");
-    refuses_labels("question\tbody\tlabel\nq\tb\t1\n", BP_DATA_TSV, "a.file: line 1",
-                   "two columns");
+    refuses_labels("question\tbody\tlabel\nq\tb\t1\n", BP_DATA_TSV, "a.file:1", "two columns");
 }
 
 /* Rows that are guessed need no label; a table without names of columns has one all the same. */
@@ -347,15 +344,15 @@ static void arrays_of_objects(void **state)
     gives_labels("[{\"text\": \"a\", \"label\": 4},\n{\"label\": 0, \"text\": \"b\"}]",
                  BP_DATA_JSONL, "<T:a=4><T:b=0>");
     refuses_labels("[{\"text\": \"a\", \"label\": 4},\n\n{\"label\": 7, \"text\": \"b\"}]",
-                   BP_DATA_JSONL, "a.file: line 3", "no class");
-    refuses("[{\"text\": \"a\"},\n]", BP_DATA_JSONL, "a.file: line 2", "follows the comma");
-    refuses("[{\"text\": \"a\"},,]", BP_DATA_JSONL, "a.file: line 1", "empty element");
-    refuses("[,]", BP_DATA_JSONL, "a.file: line 1", "empty element");
-    refuses("[}", BP_DATA_JSONL, "a.file: line 1", "empty element");
-    refuses("[{\"text\": \"a\"}", BP_DATA_JSONL, "a.file: line 1", "cut short");
-    refuses("[{\"text\": \"a\"},", BP_DATA_JSONL, "a.file: line 1", "cut short");
-    refuses("[", BP_DATA_JSONL, "a.file: line 1", "cut short");
-    refuses("[{\"text\": \"a\"}\n]\n[", BP_DATA_JSONL, "a.file: line 3", "something follows");
+                   BP_DATA_JSONL, "a.file:3", "no class");
+    refuses("[{\"text\": \"a\"},\n]", BP_DATA_JSONL, "a.file:2", "follows the comma");
+    refuses("[{\"text\": \"a\"},,]", BP_DATA_JSONL, "a.file:1", "empty element");
+    refuses("[,]", BP_DATA_JSONL, "a.file:1", "empty element");
+    refuses("[}", BP_DATA_JSONL, "a.file:1", "empty element");
+    refuses("[{\"text\": \"a\"}", BP_DATA_JSONL, "a.file:1", "cut short");
+    refuses("[{\"text\": \"a\"},", BP_DATA_JSONL, "a.file:1", "cut short");
+    refuses("[", BP_DATA_JSONL, "a.file:1", "cut short");
+    refuses("[{\"text\": \"a\"}\n]\n[", BP_DATA_JSONL, "a.file:3", "something follows");
     static const char *const bad[] = {"3",
                                       "[{\"text\": \"a\"}]",
                                       "{\"text\": \"a\"} {}",
@@ -365,7 +362,7 @@ static void arrays_of_objects(void **state)
     char text[128];
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         snprintf(text, sizeof text, "[{\"text\": \"good\"},\n\n%s,\n{\"text\": \"good\"}]", bad[i]);
-        refuses(text, BP_DATA_JSONL, "a.file: line 3: byte ", "");
+        refuses(text, BP_DATA_JSONL, "a.file:3: byte ", "");
     }
 }
 
@@ -391,25 +388,25 @@ static void malformed_lines_are_named(void **state)
     char text[128];
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         snprintf(text, sizeof text, "{\"text\": \"good\"}\n\n%s\n{\"text\": \"good\"}\n", bad[i]);
-        refuses(text, BP_DATA_JSONL, "a.file: line 3: byte ", "");
+        refuses(text, BP_DATA_JSONL, "a.file:3: byte ", "");
     }
     /* NUL and what follows the line feed of a line that is cut. */
-    refuses_bytes("{\"text\": \"a\0b\"}", 15, BP_DATA_JSONL, false, "a.file: line 1: byte ", "");
-    refuses("{\"text\":\n\"a\"}", BP_DATA_JSONL, "a.file: line 1: byte ", "");
+    refuses_bytes("{\"text\": \"a\0b\"}", 15, BP_DATA_JSONL, false, "a.file:1: byte ", "");
+    refuses("{\"text\":\n\"a\"}", BP_DATA_JSONL, "a.file:1: byte ", "");
 }
 
 /* verifies formats-16.301b */
 static void lines_of_other_forms_are_refused(void **state)
 {
     (void)state;
-    refuses("{\"text\": \"a\"}\n{}", BP_DATA_JSONL, "a.file: line 2", "neither");
-    refuses("{\"prompt\": \"a\"}", BP_DATA_JSONL, "a.file: line 1", "neither");
-    refuses("{\"completion\": \"a\"}", BP_DATA_JSONL, "a.file: line 1", "neither");
-    refuses("{\"text\": \"a\", \"completion\": \"b\"}", BP_DATA_JSONL, "a.file: line 1", "neither");
+    refuses("{\"text\": \"a\"}\n{}", BP_DATA_JSONL, "a.file:2", "neither");
+    refuses("{\"prompt\": \"a\"}", BP_DATA_JSONL, "a.file:1", "neither");
+    refuses("{\"completion\": \"a\"}", BP_DATA_JSONL, "a.file:1", "neither");
+    refuses("{\"text\": \"a\", \"completion\": \"b\"}", BP_DATA_JSONL, "a.file:1", "neither");
     refuses("{\"text\": \"a\", \"prompt\": \"a\", \"completion\": \"b\"}", BP_DATA_JSONL,
-            "a.file: line 1", "neither");
+            "a.file:1", "neither");
     refuses("{\"text\": \"a\"}\n{\"prompt\": \"a\", \"completion\": \"b\"}", BP_DATA_JSONL,
-            "a.file: line 2", "other fields");
+            "a.file:2", "other fields");
 }
 
 /* verifies formats-23.429b */
@@ -474,9 +471,9 @@ static void tables_with_quotes(void **state)
     gives_labels("text,label\n\"a, \"\"b\"\"\r\nc\",1\nplain \"word\",2\n\"\",3\n", BP_DATA_CSV,
                  "<T:a, \"b\"\r\nc=1><T:plain \"word\"=2><=3>");
     gives_labels("\"4\",\"x\"\n0,y", BP_DATA_CSV, "<T:x=4><T:y=0>");
-    refuses_labels("1,\"open\n\n", BP_DATA_CSV, "a.file: line 1", "no end");
-    refuses_labels("1,x\n2,\"a\"b\n", BP_DATA_CSV, "a.file: line 2", "closing quote");
-    refuses_labels("1,\"two\nlines\"\n9,x\n", BP_DATA_CSV, "a.file: line 3", "no class");
+    refuses_labels("1,\"open\n\n", BP_DATA_CSV, "a.file:1", "no end");
+    refuses_labels("1,x\n2,\"a\"b\n", BP_DATA_CSV, "a.file:2", "closing quote");
+    refuses_labels("1,\"two\nlines\"\n9,x\n", BP_DATA_CSV, "a.file:3", "no class");
 }
 
 /* verifies formats-16.301b */
@@ -484,31 +481,31 @@ static void bad_tables_are_refused(void **state)
 {
     (void)state;
     refuses("1\ttext\n", BP_DATA_TSV, "a.file", "does not learn");
-    refuses_labels("1\tgood\n5\tbad\n", BP_DATA_TSV, "a.file: line 2", "no class");
-    refuses_labels("1\tgood\n-1\tbad\n", BP_DATA_TSV, "a.file: line 2", "no class");
-    refuses_labels("1\tgood\n1.5\tbad\n", BP_DATA_TSV, "a.file: line 2", "whole number");
-    refuses_labels("1\tgood\none\tbad\n", BP_DATA_TSV, "a.file: line 2", "neither a number nor");
-    refuses_labels("1\tgood\n\tbad\n", BP_DATA_TSV, "a.file: line 2", "neither a number nor");
-    refuses_labels("1\tgood\n99999999999999999999\tbad\n", BP_DATA_TSV, "a.file: line 2", "");
-    refuses_labels("1\tgood\n1\tbad\tworse\n", BP_DATA_TSV, "a.file: line 2", "fields");
-    refuses_labels("1\tgood\n\n1\n", BP_DATA_TSV, "a.file: line 3", "fields");
-    refuses_labels("1\ta\tb\n", BP_DATA_TSV, "a.file: line 1", "names no column");
-    refuses_labels("label\ttext\tlabel\n", BP_DATA_TSV, "a.file: line 1", "two columns");
-    refuses_labels("text\tlabel\tpremise\n", BP_DATA_TSV, "a.file: line 1", "two columns");
-    refuses_labels("label\ta\tb\n", BP_DATA_TSV, "a.file: line 1", "none named");
-    refuses_labels("1\tgood\n1\tb\xff\n", BP_DATA_TSV, "a.file: line 2", "not UTF-8");
-    refuses_labels("1\tb\xc3\n", BP_DATA_TSV, "a.file: line 1", "not UTF-8");
-    refuses_labels("1\t\xed\xa0\x80\n", BP_DATA_TSV, "a.file: line 1", "not UTF-8");
-    refuses_labels("1\t\xc0\x80\n", BP_DATA_TSV, "a.file: line 1", "not UTF-8");
-    refuses_bytes("1\ta\0b\n", 6, BP_DATA_TSV, true, "a.file: line 1", "NUL");
+    refuses_labels("1\tgood\n5\tbad\n", BP_DATA_TSV, "a.file:2", "no class");
+    refuses_labels("1\tgood\n-1\tbad\n", BP_DATA_TSV, "a.file:2", "no class");
+    refuses_labels("1\tgood\n1.5\tbad\n", BP_DATA_TSV, "a.file:2", "whole number");
+    refuses_labels("1\tgood\none\tbad\n", BP_DATA_TSV, "a.file:2", "neither a number nor");
+    refuses_labels("1\tgood\n\tbad\n", BP_DATA_TSV, "a.file:2", "neither a number nor");
+    refuses_labels("1\tgood\n99999999999999999999\tbad\n", BP_DATA_TSV, "a.file:2", "");
+    refuses_labels("1\tgood\n1\tbad\tworse\n", BP_DATA_TSV, "a.file:2", "fields");
+    refuses_labels("1\tgood\n\n1\n", BP_DATA_TSV, "a.file:3", "fields");
+    refuses_labels("1\ta\tb\n", BP_DATA_TSV, "a.file:1", "names no column");
+    refuses_labels("label\ttext\tlabel\n", BP_DATA_TSV, "a.file:1", "two columns");
+    refuses_labels("text\tlabel\tpremise\n", BP_DATA_TSV, "a.file:1", "two columns");
+    refuses_labels("label\ta\tb\n", BP_DATA_TSV, "a.file:1", "none named");
+    refuses_labels("1\tgood\n1\tb\xff\n", BP_DATA_TSV, "a.file:2", "not UTF-8");
+    refuses_labels("1\tb\xc3\n", BP_DATA_TSV, "a.file:1", "not UTF-8");
+    refuses_labels("1\t\xed\xa0\x80\n", BP_DATA_TSV, "a.file:1", "not UTF-8");
+    refuses_labels("1\t\xc0\x80\n", BP_DATA_TSV, "a.file:1", "not UTF-8");
+    refuses_bytes("1\ta\0b\n", 6, BP_DATA_TSV, true, "a.file:1", "NUL");
     char text[400];
     memset(text, '7', sizeof text);
     memcpy(text, "1\ta\n", 4);
     memcpy(text + 300, "\tx\n", 4);
-    refuses_labels(text, BP_DATA_TSV, "a.file: line 2", "too long to be one");
+    refuses_labels(text, BP_DATA_TSV, "a.file:2", "too long to be one");
     memset(text, '\t', 70);
     memcpy(text + 70, "\n", 2);
-    refuses_labels(text, BP_DATA_TSV, "a.file: line 1", "more columns");
+    refuses_labels(text, BP_DATA_TSV, "a.file:1", "more columns");
 }
 
 /* verifies formats-24.7573 */

@@ -118,10 +118,10 @@ static void what_cannot_be_classes_is_refused(void **state)
     static const struct {
         const char *text, *place, *words;
     } cases[] = {
-        {"label,text\na,1\n2,2\n", "a.csv: line 3", "those before it are names"},
-        {"label,text\n,1\n", "a.csv: line 2", "empty"},
-        {"{\"text\": \"t\", \"label\": \"a\\u0000b\"}", "a.csv: line 1", "NUL"},
-        {"{\"text\": \"t\", \"label\": null}", "a.csv: line 1", "neither a number nor"},
+        {"label,text\na,1\n2,2\n", "a.csv:3", "those before it are names"},
+        {"label,text\n,1\n", "a.csv:2", "empty"},
+        {"{\"text\": \"t\", \"label\": \"a\\u0000b\"}", "a.csv:1", "NUL"},
+        {"{\"text\": \"t\", \"label\": null}", "a.csv:1", "neither a number nor"},
     };
     fixture d;
     fixture_begin(&d);
@@ -140,7 +140,7 @@ static void what_cannot_be_classes_is_refused(void **state)
                              fits ? BP_OK : BP_ERR_DATA);
         }
     }
-    assert_string_equal(d.error.name, "a.csv: line 1026");
+    assert_string_equal(d.error.name, "a.csv:1026");
     free(many);
     memory_store_free(&d.memory);
 }

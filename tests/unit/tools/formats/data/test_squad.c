@@ -167,7 +167,7 @@ static void what_is_none_is_refused(void **state)
         if (status != BP_ERR_DATA || strstr(error.text, refused[i].said) == NULL) {
             fail_msg("%s: %d %s: %s", refused[i].text, (int)status, error.name, error.text);
         }
-        assert_non_null(strstr(error.name, "q.json: "));
+        assert_non_null(strstr(error.name, "q.json:"));
     }
 }
 

@@ -227,12 +227,12 @@ static void bad_documents_are_refused(void **state)
     refuses("a.jsonl", "\n \n\r\n", BP_LABELS_NEXT_TOKEN, "a.jsonl", "no document");
     refuses("a.jsonl", "{\"text\": \"\"}", BP_LABELS_NEXT_TOKEN, "a.jsonl", "no document");
     refuses("a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"b\\u0000c\"}", BP_LABELS_NEXT_TOKEN,
-            "a.jsonl: line 2", "ends documents");
+            "a.jsonl:2", "ends documents");
     refuses("a.jsonl", "{\"prompt\": \"a\", \"completion\": \"\"}", BP_LABELS_NEXT_TOKEN,
-            "a.jsonl: line 1", "completion is empty");
+            "a.jsonl:1", "completion is empty");
     refuses("a.jsonl", "{\"prompt\": \"\", \"completion\": \"\"}", BP_LABELS_NEXT_TOKEN,
-            "a.jsonl: line 1", "completion is empty");
-    refuses("a.tsv", "1\ta\n3\tb\n", BP_LABELS_CLASS, "a.tsv: line 2", "no class");
+            "a.jsonl:1", "completion is empty");
+    refuses("a.tsv", "1\ta\n3\tb\n", BP_LABELS_CLASS, "a.tsv:2", "no class");
     refuses("a.tsv", "1\ta\n", BP_LABELS_NEXT_TOKEN, "a.tsv", "does not learn");
 }
 
@@ -464,7 +464,7 @@ static void texts_are_examples(void **state)
         holds(&d, "pabpc", 5);
     }
     fixture_end(&d);
-    refuses("a.jsonl", "{\"text\": \"\"}", BP_LABELS_TEXTS, "a.jsonl: line 1", "text is empty");
+    refuses("a.jsonl", "{\"text\": \"\"}", BP_LABELS_TEXTS, "a.jsonl:1", "text is empty");
     fixture_begin(&d);
     fixture_put(&d, "a.tsv", "1\tab\n2\tc\n");
     assert_int_equal(tokenise(&d, BP_DATA_AUTO, BP_LABELS_BITS, 0), BP_OK);

@@ -133,7 +133,7 @@ static void damaged_cifar_is_refused(void **state)
     fixture d;
     file[CIFAR] = 3;
     fixture_begin(&d, "a.bin", file, sizeof file);
-    refused(&d, BP_DATA_CIFAR10, CIFAR - 1, "a.bin: line 2", "no class");
+    refused(&d, BP_DATA_CIFAR10, CIFAR - 1, "a.bin:2", "no class");
     refused(&d, BP_DATA_CIFAR10, 784, "a.bin", "32 x 32 x 3");
     fixture_end(&d);
     fixture_begin(&d, "a.bin", file, sizeof file - 1);
@@ -213,7 +213,7 @@ static void damaged_idx_is_refused(void **state)
     labels[7] = 3;
     labels[9] = 3;
     memory_store_put(&d.memory, LABELS, labels, sizeof labels);
-    refused(&d, BP_DATA_IDX, 4, IMAGES ": line 2", "no class");
+    refused(&d, BP_DATA_IDX, 4, IMAGES ":2", "no class");
     fixture_end(&d);
     static const char *const others[] = {"digits-ubyte", "images-ubyte", "digits-idx3-ubyte"};
     for (size_t i = 0; i < 3; i++) {

@@ -158,7 +158,7 @@ static void bad_images_are_refused(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         memory_store_put(&d.memory, "bad.ppm", rows[i].image, strlen(rows[i].image));
         assert_int_equal(read_list(&d, 3), BP_ERR_DATA);
-        if (strcmp(d.error.name, "list.csv: line 3: bad.ppm") != 0 ||
+        if (strcmp(d.error.name, "list.csv:3: bad.ppm") != 0 ||
             strstr(d.error.text, rows[i].why) == NULL) {
             fail_msg("%s: %s, and not %s", d.error.name, d.error.text, rows[i].why);
         }
@@ -210,7 +210,7 @@ static void other_images_are_decoded(void **state)
     assert_non_null(strstr(d.error.text, "another height"));
     TEXT("b.jpg", "\xff\xd8\xff!");
     assert_int_equal(read_list(&d, 3), BP_ERR_DATA);
-    assert_string_equal(d.error.name, "list.csv: line 2: b.jpg");
+    assert_string_equal(d.error.name, "list.csv:2: b.jpg");
     numbers_fixture_end(&d);
 }
 
@@ -442,7 +442,7 @@ static void bad_lists_are_refused(void **state)
     assert_non_null(strstr(d.error.text, "file_name"));
     TEXT("list.csv", "file_name,label\na.ppm,bird\n");
     assert_int_equal(read_list(&d, 3), BP_ERR_DATA);
-    assert_string_equal(d.error.name, "list.csv: line 2");
+    assert_string_equal(d.error.name, "list.csv:2");
     TEXT("list.csv", "file_name,label\na.ppm\n");
     assert_int_equal(read_list(&d, 3), BP_ERR_DATA);
     assert_int_equal(d.error.found, 1);
