@@ -46,6 +46,12 @@ static inline uint64_t bp_size_add(uint64_t a, uint64_t b)
     return a > BP_SIZE_INVALID - b ? BP_SIZE_INVALID : a + b;
 }
 
+/* A size as a signed number, of an error say: INT64_MAX where it is larger. */
+static inline int64_t bp_size_signed(uint64_t size)
+{
+    return size < INT64_MAX ? (int64_t)size : INT64_MAX;
+}
+
 static inline uint64_t bp_size_mul(uint64_t a, uint64_t b)
 {
     if (a == BP_SIZE_INVALID || b == BP_SIZE_INVALID) {

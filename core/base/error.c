@@ -40,11 +40,6 @@ bp_status bp_error_limit(bp_error *error, bp_status code, const char *where, con
 {
     bool first = error != NULL && error->code == BP_OK;
     bp_status status = bp_error_set(error, code, where, text, name);
-    /* A size of a damaged file may be above INT64_MAX, and comes as a number below 0. Where what is
-     * said to be wrong would then be right, it is such a one. */
-    if (limit == BP_LIMIT_LEAST && found >= 0 && wanted < 0) {
-        wanted = INT64_MAX;
-    }
     if (first) {
         error->numbers = true;
         error->found = found;

@@ -52,8 +52,8 @@ bp_status bp_error_set(bp_error *error, bp_status code, const char *where, const
 bp_status bp_error_numbers(bp_error *error, bp_status code, const char *where, const char *text,
                            const char *name, int64_t found, int64_t wanted) BP_MUST_CHECK;
 
-/* The same where the second number is a limit of what would be right. A least size beyond INT64_MAX
- * that was cast is told as INT64_MAX. */
+/* The same where the second number is a limit of what would be right. Sizes are given by
+ * bp_size_signed. */
 bp_status bp_error_limit(bp_error *error, bp_status code, const char *where, const char *text,
                          const char *name, int64_t found, bp_limit limit,
                          int64_t wanted) BP_MUST_CHECK;

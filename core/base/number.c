@@ -278,3 +278,12 @@ void bp_number_put(bp_text *text, double value)
     bp_text_string(text, digits);
     bp_text_string(text, strpbrk(digits, ".e") == NULL ? ".0" : "");
 }
+
+bool bp_number_whole(double number, double least, double most, int64_t *value)
+{
+    if (!(number >= least && number <= most) || (double)(int64_t)number != number) {
+        return false;
+    }
+    *value = (int64_t)number;
+    return true;
+}

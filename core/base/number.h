@@ -25,4 +25,8 @@ bp_status bp_number_parse(const char *text, size_t length, bp_number *number) BP
  */
 void bp_number_put(bp_text *text, double value);
 
+/* A number of a file as an integer: true where it is whole and within least .. most, which lie
+ * within 2^53 of zero. What is none, NaN too, leaves *value. The one cast of such numbers. */
+bool bp_number_whole(double number, double least, double most, int64_t *value);
+
 #endif

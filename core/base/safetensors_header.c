@@ -124,7 +124,7 @@ static bp_status read_numbers(bp_header_scan *scan, const char *name, uint64_t *
         if (*count == most) {
             return bp_error_limit(scan->error, BP_ERR_DATA, "safetensors",
                                   "shape or data_offsets has too many numbers", name,
-                                  (int64_t)most + 1, BP_LIMIT_MOST, most);
+                                  bp_size_signed(most) + 1, BP_LIMIT_MOST, most);
         }
         numbers[(*count)++] = (uint64_t)event.i64;
     }
@@ -175,9 +175,9 @@ static uint64_t shape_bytes(uint64_t element_bytes, const uint64_t *shape, uint3
 static bp_status check_size(bp_header_scan *scan, bp_tensor_entry *entry, const uint64_t offsets[2])
 {
     if (offsets[1] < offsets[0]) {
-        return bp_error_limit(scan->error, BP_ERR_DATA, "safetensors",
-                              "data_offsets ends before it begins", entry->name,
-                              (int64_t)offsets[1], BP_LIMIT_LEAST, (int64_t)offsets[0]);
+        return bp_error_limit(
+            scan->error, BP_ERR_DATA, "safetensors", "data_offsets ends before it begins",
+            entry->name, bp_size_signed(offsets[1]), BP_LIMIT_LEAST, bp_size_signed(offsets[0]));
     }
     const uint64_t bytes = shape_bytes(bp_dtype_bytes(entry->dtype), entry->shape, entry->rank);
     if (bytes == BP_SIZE_INVALID) {
@@ -188,7 +188,7 @@ static bp_status check_size(bp_header_scan *scan, bp_tensor_entry *entry, const 
     if (entry->bytes != bytes) {
         return bp_error_numbers(scan->error, BP_ERR_DATA, "safetensors",
                                 "data_offsets does not span the bytes of shape and dtype",
-                                entry->name, (int64_t)entry->bytes, (int64_t)bytes);
+                                entry->name, bp_size_signed(entry->bytes), bp_size_signed(bytes));
     }
     return BP_OK;
 }
@@ -225,9 +225,9 @@ static bp_status read_member(bp_header_scan *scan, const bp_json_event *event)
 {
     char name[BP_TENSOR_NAME_MAX];
     if (event->length >= sizeof name) {
-        return bp_error_limit(scan->error, BP_ERR_DATA, "safetensors",
-                              "a tensor's name is too long", event->text, (int64_t)event->length,
-                              BP_LIMIT_MOST, (int64_t)sizeof name - 1);
+        return bp_error_limit(
+            scan->error, BP_ERR_DATA, "safetensors", "a tensor's name is too long", event->text,
+            bp_size_signed(event->length), BP_LIMIT_MOST, (int64_t)sizeof name - 1);
     }
     memcpy(name, event->text, event->length + 1);
     if (event->length == 0 || strlen(name) != event->length) {

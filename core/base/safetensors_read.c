@@ -45,7 +45,7 @@ static bp_status read_lengths(bp_safetensors *file)
     }
     if (bytes < 9) {
         return bp_error_limit(file->error, BP_ERR_DATA, "safetensors",
-                              "the file is too small for a header", NULL, (int64_t)bytes,
+                              "the file is too small for a header", NULL, bp_size_signed(bytes),
                               BP_LIMIT_LEAST, 9);
     }
     unsigned char head[9];
@@ -62,7 +62,7 @@ static bp_status read_lengths(bp_safetensors *file)
     if (header > bytes - 8) {
         return bp_error_limit(file->error, BP_ERR_DATA, "safetensors",
                               "the header reaches beyond the end of the file", NULL,
-                              (int64_t)header, BP_LIMIT_MOST, (int64_t)(bytes - 8));
+                              bp_size_signed(header), BP_LIMIT_MOST, bp_size_signed(bytes - 8));
     }
     if (head[8] != '{') {
         return safetensors_read_refuse(file, NULL, "the header does not begin with {");
@@ -99,14 +99,15 @@ static bp_status check_coverage(const bp_safetensors *file)
         if (entry->offset != end) {
             return bp_error_numbers(file->error, BP_ERR_DATA, "safetensors",
                                     "a hole or an overlap in the data before this tensor",
-                                    entry->name, (int64_t)entry->offset, (int64_t)end);
+                                    entry->name, bp_size_signed(entry->offset),
+                                    bp_size_signed(end));
         }
         end += entry->bytes; /* no overflow: offset + bytes was an int64_t in the header */
     }
     if (end != file->data_bytes) {
         return bp_error_numbers(file->error, BP_ERR_DATA, "safetensors",
                                 "the tensors do not cover the data", NULL,
-                                (int64_t)file->data_bytes, (int64_t)end);
+                                bp_size_signed(file->data_bytes), bp_size_signed(end));
     }
     return BP_OK;
 }
@@ -134,8 +135,8 @@ static bp_status too_small(bp_safetensors *file, size_t given, uint64_t needed)
 {
     file->scratch_needed = (size_t)needed;
     return bp_error_limit(file->error, BP_ERR_FIT, "safetensors",
-                          "the header needs more scratch memory, bytes", NULL, (int64_t)given,
-                          BP_LIMIT_LEAST, (int64_t)needed);
+                          "the header needs more scratch memory, bytes", NULL,
+                          bp_size_signed(given), BP_LIMIT_LEAST, bp_size_signed(needed));
 }
 
 /* Counts, gives the tables their places (entries, pairs, text), and fills them. The work area is at
@@ -258,9 +259,10 @@ bp_status bp_safetensors_read(const bp_safetensors *file, const bp_tensor_entry 
 {
     BP_TRY(check_open(file));
     if (offset > entry->bytes || bytes > entry->bytes - offset) {
-        return bp_error_limit(
-            file->error, BP_ERR_USAGE, "bp_safetensors_read", "the range is not inside the tensor",
-            entry->name, (int64_t)bp_size_add(offset, bytes), BP_LIMIT_MOST, (int64_t)entry->bytes);
+        return bp_error_limit(file->error, BP_ERR_USAGE, "bp_safetensors_read",
+                              "the range is not inside the tensor", entry->name,
+                              bp_size_signed(bp_size_add(offset, bytes)), BP_LIMIT_MOST,
+                              bp_size_signed(entry->bytes));
     }
     uint64_t at = file->data_at + entry->offset + offset;
     if (file->store->read_at(file->store, file->file, at, to, bytes) != BP_OK) {

@@ -159,7 +159,7 @@ bp_status bp_safetensors_layout(bp_safetensors_plan *plan, bp_error *error)
     plan->file_bytes = 8 + plan->header_bytes + end;
     if (plan->header_bytes > BP_SAFETENSORS_HEADER_MAX) {
         return bp_error_limit(error, BP_ERR_FIT, where, "the header is above the format's limit",
-                              NULL, (int64_t)plan->header_bytes, BP_LIMIT_MOST,
+                              NULL, bp_size_signed(plan->header_bytes), BP_LIMIT_MOST,
                               (int64_t)BP_SAFETENSORS_HEADER_MAX);
     }
     return BP_OK;

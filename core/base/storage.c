@@ -37,7 +37,7 @@ bp_status bp_storage_join(char path[BP_STORE_PATH_MAX], const char *directory, c
     bp_text_string(&text, name);
     if (bp_text_flush(&text) != BP_OK) {
         return bp_error_limit(error, BP_ERR_USAGE, "storage", "a path is too long", name,
-                              (int64_t)(strlen(directory) + strlen(name) + 1), BP_LIMIT_MOST,
+                              bp_size_signed(strlen(directory) + strlen(name) + 1), BP_LIMIT_MOST,
                               BP_STORE_PATH_MAX - 1);
     }
     return BP_OK;
@@ -93,8 +93,9 @@ bp_status bp_storage_read_file(bp_store *store, const char *path, void *to, size
     const char *call;
     bp_status status = read_open_file(store, file, to, room, length, &call);
     if (status == BP_ERR_FIT) {
-        status = bp_error_limit(error, BP_ERR_FIT, "storage", "the file is larger than its room",
-                                path, (int64_t)room, BP_LIMIT_LEAST, (int64_t)*length);
+        status =
+            bp_error_limit(error, BP_ERR_FIT, "storage", "the file is larger than its room", path,
+                           bp_size_signed(room), BP_LIMIT_LEAST, bp_size_signed(*length));
     } else if (status != BP_OK) {
         status = bp_storage_failed(error, store, call, path);
     }
@@ -167,7 +168,7 @@ bp_status bp_storage_read_small(bp_store *store, const char *path, void *to, siz
     if (status == BP_ERR_FIT) {
         return bp_error_limit(error, BP_ERR_DATA, "storage",
                               "the file is larger than one of its kind may be", path, inner.wanted,
-                              BP_LIMIT_MOST, (int64_t)most);
+                              BP_LIMIT_MOST, bp_size_signed(most));
     }
     if (status != BP_OK && error != NULL && error->code == BP_OK) {
         *error = inner;

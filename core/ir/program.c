@@ -35,10 +35,10 @@ static bp_status table_full(const bp_graph *graph, const char *table, uint32_t l
     if (bp_graph_counts(graph)) {
         return bp_error_limit(graph->error, BP_ERR_OVERFLOW, where,
                               "the programs of this model and policy have too many ops", table,
-                              (int64_t)wanted, BP_LIMIT_MOST, (int64_t)limit);
+                              bp_size_signed(wanted), BP_LIMIT_MOST, bp_size_signed(limit));
     }
     return bp_error_limit(graph->error, BP_ERR_FIT, where, "a table of the plan is full", table,
-                          (int64_t)wanted, BP_LIMIT_MOST, (int64_t)limit);
+                          bp_size_signed(wanted), BP_LIMIT_MOST, bp_size_signed(limit));
 }
 
 bp_status bp_graph_init(bp_graph *graph, const bp_graph_limits *limit, bp_arena *memory,

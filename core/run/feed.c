@@ -58,7 +58,7 @@ bp_status bp_feed_init(bp_feed *feed, bp_error *error)
     if (source->examples == 0 && source->count < least) {
         return bp_error_limit(error, BP_ERR_DATA, where,
                               "the data holds fewer tokens than one batch needs", source->name,
-                              (int64_t)source->count, BP_LIMIT_LEAST, (int64_t)least);
+                              bp_size_signed(source->count), BP_LIMIT_LEAST, bp_size_signed(least));
     }
     if (feed->pairs && (windows % 2 != 0 || feed->batch % 2 != 0)) {
         return bp_error_set(error, BP_ERR_USAGE, where, "pairs of rows have to be whole",
@@ -271,7 +271,8 @@ static bp_status label_span(const bp_feed *feed, const feed_row *row, bool ends,
     }
     if (place >= row->read.inputs) {
         return bp_error_limit(feed->error, BP_ERR_DATA, where, "an answer lies outside of its row",
-                              feed->source->name, (int64_t)place, BP_LIMIT_BELOW, row->read.inputs);
+                              feed->source->name, bp_size_signed(place), BP_LIMIT_BELOW,
+                              row->read.inputs);
     }
     to[0] = (int32_t)place;
     return BP_OK;
@@ -285,7 +286,7 @@ static bp_status label_row(const bp_feed *feed, const feed_row *row, int32_t *to
     if (feed->kind == BP_LABELS_CLASS && !none && label >= feed->classes) {
         return bp_error_limit(feed->error, BP_ERR_DATA, where,
                               "a label is not below the number of classes", feed->source->name,
-                              (int64_t)label, BP_LIMIT_BELOW, feed->classes);
+                              bp_size_signed(label), BP_LIMIT_BELOW, feed->classes);
     }
     /* Where every pattern of bits is a label there is none that says so. */
     to[0] = !none ? (int32_t)(uint32_t)label : feed->kind == BP_LABELS_CLASS ? -1 : 0;

@@ -10,7 +10,7 @@ static bp_status fits_not(bp_runtime *runtime, const char *member, uint64_t foun
                           uint64_t right)
 {
     return bp_error_limit(&runtime->error, BP_ERR_USAGE, where, "the feed does not fit the plan",
-                          member, (int64_t)found, limit, (int64_t)right);
+                          member, bp_size_signed(found), limit, bp_size_signed(right));
 }
 
 static const bp_input *fits_input(const bp_runtime *runtime, bp_input_from from)

@@ -99,8 +99,8 @@ static bp_status allocate(bp_runtime *runtime, uint64_t bytes, void **out)
     bp_status status = bp_arena_allocate(&runtime->host, (size_t)bytes, ALLOCATE_ALIGNMENT, out);
     if (status != BP_OK) {
         return bp_error_limit(&runtime->error, status, where, "the plan's memory is too small",
-                              NULL, (int64_t)runtime->host.size, BP_LIMIT_LEAST,
-                              (int64_t)runtime->host_bytes);
+                              NULL, bp_size_signed(runtime->host.size), BP_LIMIT_LEAST,
+                              bp_size_signed(runtime->host_bytes));
     }
     return BP_OK;
 }
@@ -116,7 +116,8 @@ static bp_status count_rows(bp_runtime *runtime, void *memory, uint64_t bytes)
     runtime->host_bytes = bp_runtime_scratch(spec);
     if (bytes < runtime->host_bytes) {
         return bp_error_limit(&runtime->error, BP_ERR_FIT, where, "the plan's memory is too small",
-                              NULL, (int64_t)bytes, BP_LIMIT_LEAST, (int64_t)runtime->host_bytes);
+                              NULL, bp_size_signed(bytes), BP_LIMIT_LEAST,
+                              bp_size_signed(runtime->host_bytes));
     }
     bp_arena_init(&runtime->host, memory, (size_t)bytes);
     BP_TRY(bp_compile_count(spec, &runtime->host, &runtime->rows, NULL, &runtime->error));
@@ -259,8 +260,8 @@ static bp_status make_plan(bp_runtime *runtime, void *memory, uint64_t bytes)
                       &runtime->host) != BP_OK ||
         bp_length_bucket_link(runtime) != BP_OK) {
         return bp_error_limit(&runtime->error, BP_ERR_FIT, where, "the plan's memory is too small",
-                              NULL, (int64_t)runtime->host.size, BP_LIMIT_LEAST,
-                              (int64_t)runtime->host_bytes);
+                              NULL, bp_size_signed(runtime->host.size), BP_LIMIT_LEAST,
+                              bp_size_signed(runtime->host_bytes));
     }
     runtime->report.host_bytes = runtime->host.peak;
     runtime->report.parameters = 0;
@@ -355,7 +356,7 @@ static bp_status take_regions(bp_runtime *runtime, const bp_regions *given, bp_r
         if (given->space[i].bytes < needed[i]) {
             return bp_error_limit(
                 &runtime->error, BP_ERR_FIT, where, "the arena is smaller than the plan", names[i],
-                (int64_t)given->space[i].bytes, BP_LIMIT_LEAST, (int64_t)needed[i]);
+                bp_size_signed(given->space[i].bytes), BP_LIMIT_LEAST, bp_size_signed(needed[i]));
         }
         regions->space[i].bytes = needed[i];
     }

@@ -74,8 +74,8 @@ static bp_status open_no_room(cuda_context *context, const char *text)
 {
     context->failed = true;
     return bp_error_limit(context->error, BP_ERR_DEVICE, where, text, "arena",
-                          (int64_t)context->memory.free_context, BP_LIMIT_LEAST,
-                          (int64_t)context->arena_bytes);
+                          bp_size_signed(context->memory.free_context), BP_LIMIT_LEAST,
+                          bp_size_signed(context->arena_bytes));
 }
 
 static bp_status read_free(cuda_context *context, uint64_t *free_bytes)

@@ -28,8 +28,9 @@ static const struct launcher_row {
     {BP_LAUNCHER_TORCHRUN, "MASTER_ADDR", "RANK", "WORLD_SIZE", "LOCAL_RANK", "torchrun"},
 };
 
-/* A decimal number; false for anything else. */
-static bool launcher_number(bp_launcher_lookup lookup, const char *name, uint32_t *number)
+/* A decimal number; false for anything else, which is malformed unless it is not there. */
+static bool launcher_number(bp_launcher *launcher, bp_launcher_lookup lookup, const char *name,
+                            uint32_t *number)
 {
     const char *text = lookup(name);
     uint32_t value = 0;
@@ -38,34 +39,47 @@ static bool launcher_number(bp_launcher_lookup lookup, const char *name, uint32_
         value = value * 10 + (uint32_t)(text[digits++] - '0');
     }
     *number = value;
-    return digits > 0 && digits <= DIGITS_MOST && text[digits] == '\0';
+    const bool good = digits > 0 && digits <= DIGITS_MOST && text[digits] == '\0';
+    launcher->malformed = text != NULL && !good ? name : launcher->malformed;
+    return good;
+}
+
+/* What one launcher says, whose sign is there; false: it lacks the rank or the size. */
+static bool launcher_take(bp_launcher *launcher, bp_launcher_lookup lookup,
+                          const struct launcher_row *row)
+{
+    uint32_t rank, size, local, port;
+    if (!launcher_number(launcher, lookup, row->rank, &rank) ||
+        !launcher_number(launcher, lookup, row->size, &size)) {
+        return false;
+    }
+    if (rank >= size) {
+        launcher->malformed = row->rank;
+        return false;
+    }
+    *launcher = (bp_launcher){.kind = row->kind, .rank = rank, .size = size, .local_rank = rank};
+    launcher->has_local = launcher_number(launcher, lookup, row->local, &local) ||
+                          launcher_number(launcher, lookup, "SLURM_LOCALID", &local);
+    launcher->local_rank = launcher->has_local ? local : rank;
+    if (row->kind == BP_LAUNCHER_TORCHRUN || row->kind == BP_LAUNCHER_SLURM) {
+        const char *store = lookup("TORCHELASTIC_USE_AGENT_STORE");
+        launcher->address = lookup("MASTER_ADDR");
+        launcher->port =
+            launcher_number(launcher, lookup, "MASTER_PORT", &port) ? lookup("MASTER_PORT") : NULL;
+        launcher->run = lookup("TORCHELASTIC_RUN_ID");
+        launcher->port_taken = store != NULL && store[0] == 'T';
+    }
+    return true;
 }
 
 void bp_launcher_read(bp_launcher *launcher, bp_launcher_lookup lookup)
 {
     *launcher = (bp_launcher){.size = 1};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const struct launcher_row *row = &rows[i];
-        uint32_t rank;
-        uint32_t size;
-        if (lookup(row->sign) == NULL || !launcher_number(lookup, row->rank, &rank) ||
-            !launcher_number(lookup, row->size, &size) || rank >= size) {
-            continue;
+        if (lookup(rows[i].sign) != NULL &&
+            (launcher_take(launcher, lookup, &rows[i]) || launcher->malformed != NULL)) {
+            return;
         }
-        *launcher =
-            (bp_launcher){.kind = row->kind, .rank = rank, .size = size, .local_rank = rank};
-        uint32_t local;
-        launcher->has_local = launcher_number(lookup, row->local, &local) ||
-                              launcher_number(lookup, "SLURM_LOCALID", &local);
-        launcher->local_rank = launcher->has_local ? local : rank;
-        if (row->kind == BP_LAUNCHER_TORCHRUN || row->kind == BP_LAUNCHER_SLURM) {
-            const char *store = lookup("TORCHELASTIC_USE_AGENT_STORE");
-            launcher->address = lookup("MASTER_ADDR");
-            launcher->port = lookup("MASTER_PORT");
-            launcher->run = lookup("TORCHELASTIC_RUN_ID");
-            launcher->port_taken = store != NULL && store[0] == 'T';
-        }
-        return;
     }
 }
 

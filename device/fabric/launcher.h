@@ -21,6 +21,8 @@ typedef struct bp_launcher {
     uint32_t size;               /* at least 1 */
     uint32_t local_rank;         /* among the ranks of this host; `rank` where nobody says */
     bool has_local;              /* somebody said */
+    const char *malformed;       /* a variable whose value is no number, or a rank that is not
+                                    below its size; NULL: none */
     const char *address;         /* TORCHRUN, SLURM: MASTER_ADDR; NULL: unknown */
     const char *port;            /* MASTER_PORT; NULL: unknown */
     const char *run;             /* what torchrun calls this run; NULL: nothing */
@@ -32,8 +34,8 @@ typedef struct bp_launcher {
 /* Looks a variable up; getenv is one. */
 typedef const char *(*bp_launcher_lookup)(const char *name);
 
-/* Reads the variables; where several launchers have been at work, the innermost counts. Values that
- * are no numbers, and a rank that is not below its size, are taken as absent. */
+/* Reads the variables; where several launchers have been at work, the innermost counts. Where
+ * a variable of it is malformed, one of them is named. */
 void bp_launcher_read(bp_launcher *launcher, bp_launcher_lookup lookup);
 
 /* bp_launcher_read of this process's own environment. */

@@ -85,7 +85,7 @@ static bp_status check_tensor(const bp_checkpoint_location *location, const bp_s
     if (bytes != tensor->bytes) {
         return bp_error_numbers(location->error, BP_ERR_USAGE, "checkpoint",
                                 "a state tensor's bytes are not those of its shape", tensor->name,
-                                (int64_t)tensor->bytes, (int64_t)bytes);
+                                bp_size_signed(tensor->bytes), bp_size_signed(bytes));
     }
     return BP_OK;
 }
@@ -199,9 +199,9 @@ bp_status bp_checkpoint_make_layout(const bp_checkpoint_location *location,
     BP_TRY(check_checkpoint(location, checkpoint));
     const uint64_t needed = bp_checkpoint_layout_bytes(checkpoint);
     if (location->scratch_bytes < needed) {
-        return bp_error_limit(location->error, BP_ERR_FIT, "checkpoint",
-                              "saving needs more scratch memory, bytes", NULL,
-                              (int64_t)location->scratch_bytes, BP_LIMIT_LEAST, (int64_t)needed);
+        return bp_error_limit(
+            location->error, BP_ERR_FIT, "checkpoint", "saving needs more scratch memory, bytes",
+            NULL, bp_size_signed(location->scratch_bytes), BP_LIMIT_LEAST, bp_size_signed(needed));
     }
     unsigned char *scratch = location->scratch;
     scratch += (size_t)(-(uintptr_t)scratch % SCRATCH_ALIGN);
@@ -282,7 +282,8 @@ bp_status bp_checkpoint_check_space(const bp_checkpoint_location *location,
     if (room < needed) {
         return bp_error_limit(location->error, BP_ERR_STORE, "checkpoint",
                               "not enough free space for the next checkpoint, bytes",
-                              location->directory, (int64_t)room, BP_LIMIT_LEAST, (int64_t)needed);
+                              location->directory, bp_size_signed(room), BP_LIMIT_LEAST,
+                              bp_size_signed(needed));
     }
     return BP_OK;
 }

@@ -76,9 +76,9 @@ static bp_status team_allocate(team *t)
     const uint64_t needed =
         bp_size_add(form, bp_checkpoint_ranks_scratch(count, t->ranks->size) + sizeof(uint64_t));
     if (location->scratch_bytes < needed) {
-        return bp_error_limit(location->error, BP_ERR_FIT, where,
-                              "saving needs more scratch memory, bytes", NULL,
-                              (int64_t)location->scratch_bytes, BP_LIMIT_LEAST, (int64_t)needed);
+        return bp_error_limit(
+            location->error, BP_ERR_FIT, where, "saving needs more scratch memory, bytes", NULL,
+            bp_size_signed(location->scratch_bytes), BP_LIMIT_LEAST, bp_size_signed(needed));
     }
     unsigned char *at = (unsigned char *)location->scratch + form;
     at += (size_t)(-(uintptr_t)at % sizeof(uint64_t));

@@ -116,7 +116,7 @@ static bp_status check_headers(pair_of_files *files)
     if (step != files->step) {
         return bp_error_numbers(files->location->error, BP_ERR_DATA, "checkpoint",
                                 "the two tensor files are of different steps", files->path,
-                                (int64_t)step, (int64_t)files->step);
+                                bp_size_signed(step), bp_size_signed(files->step));
     }
     return BP_OK;
 }
@@ -331,7 +331,8 @@ static bp_status check_forms(const pair_of_files *files, const bp_checkpoint *ch
     if (count != checkpoint->tensor_count) {
         return bp_error_numbers(files->location->error, BP_ERR_DATA, "checkpoint",
                                 "the checkpoint holds tensors that the model does not have",
-                                files->path, (int64_t)count, (int64_t)checkpoint->tensor_count);
+                                files->path, bp_size_signed(count),
+                                bp_size_signed(checkpoint->tensor_count));
     }
     return BP_OK;
 }

@@ -108,6 +108,10 @@ digest=$(json state_digest)
 learn --data "$work/pets/" --output-dir "$work/slash" --json
 [[ $code -eq 0 && $(json state_digest) == "$digest" ]]
 check $? "the same with a slash" "$out$err"
+learn --data "$work/pets///" --output-dir "$work/slash"
+[[ $(head -1 "$work/slash/record.jsonl") == *'"data":[{"name":"pets",'* ]]
+check $? "whose record has the name without its folders" "$(head -1 "$work/slash/record.jsonl")$err"
+expect 0 '3 of 3 steps proven' replay "$work/slash"
 expect 0 'accuracy' eval --model "$work/told" --data "$work/pets" --data-format imagefolder
 expect 0 '3 of 3 steps proven' replay "$work/told"
 mkdir "$work/pets/bird"

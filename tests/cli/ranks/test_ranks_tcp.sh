@@ -81,6 +81,24 @@ fi
 
 # verifies ranks-9.39f4
 # What goes wrong.
+while read -r wrong value; do # a launcher's numbers are numbers, or nothing starts, neither alone nor with others
+    run_with=(MASTER_ADDR=127.0.0.1 "MASTER_PORT=$port" RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 "$wrong=$value")
+    said=$(env "${run_with[@]}" "$program" "${train[@]}" --max-steps 1 2>&1 </dev/null)
+    [[ $? -eq 2 && $said == *"$wrong: a launcher's variable has a wrong value: found $value, expected a whole number"* ]]
+    check $? "$wrong is $value" "$said"
+done <<'END'
+RANK -1
+RANK 2
+RANK 1e0
+WORLD_SIZE two
+WORLD_SIZE 99999999999999
+LOCAL_RANK 0x0
+MASTER_PORT 29500x
+END
+rm -rf "$work/run"
+env MASTER_ADDR=127.0.0.1 RANK=zero WORLD_SIZE=2 "$program" "${train[@]}" --max-steps 1 --fabric none >/dev/null 2>&1 </dev/null
+check $? "--fabric none asks no launcher"
+rm -rf "$work/run"
 address=no.such.host.invalid ranks 2 "$program" "${train[@]}" --max-steps 2
 ends 2 "MASTER_ADDR is not known" "an address that nobody knows"
 ranks 2 "$program" "${train[@]}" --data "$work/none" --max-steps 2

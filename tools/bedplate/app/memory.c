@@ -87,7 +87,7 @@ bp_status memory_take(memory_block *block, uint64_t bytes, bool resident, const 
     if (bytes > available) {
         return bp_error_limit(error, BP_ERR_FIT, "memory",
                               "the system has less free memory than the plan needs", name,
-                              (int64_t)available, BP_LIMIT_LEAST, (int64_t)bytes);
+                              bp_size_signed(available), BP_LIMIT_LEAST, bp_size_signed(bytes));
     }
     size_t size = bytes > 0 ? (size_t)bytes : 1;
     void *address = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -95,7 +95,7 @@ bp_status memory_take(memory_block *block, uint64_t bytes, bool resident, const 
     if (address == MAP_FAILED) {
         return bp_error_limit(error, BP_ERR_FIT, "memory",
                               "the system refused the memory that the plan needs, bytes", name,
-                              (int64_t)bytes, BP_LIMIT_NONE, 0);
+                              bp_size_signed(bytes), BP_LIMIT_NONE, 0);
     }
     *block = (memory_block){address, size};
     if (resident) {

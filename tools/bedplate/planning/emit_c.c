@@ -143,7 +143,7 @@ static bp_status emit_check(session *s)
     if (bytes >= BP_TRAINER_ABSENT) {
         return bp_error_limit(&s->error, BP_ERR_FIT, where,
                               "a trainer's arena and flash are below 4 GiB", s->set->emit_c,
-                              (int64_t)bytes, BP_LIMIT_BELOW, (int64_t)BP_TRAINER_ABSENT);
+                              bp_size_signed(bytes), BP_LIMIT_BELOW, (int64_t)BP_TRAINER_ABSENT);
     }
     return BP_OK;
 }

@@ -266,7 +266,8 @@ bp_status offload_open(offload_choice *b, const settings *set, const bp_runtime 
     }
     if (b->asked && needed > b->bytes) {
         return bp_error_limit(error, BP_ERR_FIT, where, "what is offloaded does not fit there",
-                              "--offload", (int64_t)b->bytes, BP_LIMIT_LEAST, (int64_t)needed);
+                              "--offload", bp_size_signed(b->bytes), BP_LIMIT_LEAST,
+                              bp_size_signed(needed));
     }
     if (memory) {
         return BP_OK; /* a GPU's driver gives its memory, pinned once, when the device is opened */

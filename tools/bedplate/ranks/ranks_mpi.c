@@ -36,7 +36,7 @@ static bool mpi_found(void)
 {
     bp_launcher launcher;
     bp_launcher_find(&launcher);
-    return launcher.size > 1;
+    return launcher.size > 1 || launcher.malformed != NULL;
 }
 
 static void mpi_speak(void *user, const bp_error *error)
@@ -79,6 +79,16 @@ static bp_status mpi_check(const bp_launcher *launcher, const char *words, bp_er
     static const char where[] = "mpi";
     if (words != NULL) {
         return bp_error_set(error, BP_ERR_USAGE, where, "mpi is followed by nothing", "--fabric");
+    }
+    if (launcher->malformed != NULL) {
+        const char *value = getenv(launcher->malformed);
+        bp_status status =
+            bp_error_set(error, BP_ERR_USAGE, where, "a launcher's variable has a wrong value",
+                         launcher->malformed);
+        bp_error_found(error, value, value != NULL ? strlen(value) : 0);
+        bp_error_right(error, "a whole number of up to 6 digits, a rank below the number of "
+                              "ranks, or --fabric none");
+        return status;
     }
     if ((launcher->kind != BP_LAUNCHER_SLURM && launcher->kind != BP_LAUNCHER_TORCHRUN) ||
         bp_tcp_takes(launcher)) {

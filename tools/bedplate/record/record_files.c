@@ -20,10 +20,19 @@ static const char *const exported_files[] = {
 
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
 
-static const char *record_base_name(const char *path)
+const char *record_base_name(const char *path, char name[BP_STORE_PATH_MAX])
 {
-    const char *slash = strrchr(path, '/');
-    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/') {
+        end--;
+    }
+    size_t first = end;
+    while (first > 0 && path[first - 1] != '/' && end - first < BP_STORE_PATH_MAX - 1) {
+        first--;
+    }
+    memcpy(name, path + first, end - first);
+    name[end - first] = '\0';
+    return name;
 }
 
 static bp_status record_file_hash(session *s, bp_file file, const char *path, uint64_t *bytes,
@@ -52,8 +61,9 @@ static bp_status record_file_hash(session *s, bp_file file, const char *path, ui
 
 static void record_item(json_line *line, const char *path, uint64_t bytes, const char *digest)
 {
+    char name[BP_STORE_PATH_MAX];
     line_open(line, NULL);
-    line_text(line, "name", record_base_name(path));
+    line_text(line, "name", record_base_name(path, name));
     line_count(line, "bytes", bytes);
     if (digest != NULL) {
         line_text(line, "sha256", digest);

@@ -6,6 +6,10 @@
 #include "tools/bedplate/sources/data_set.h"
 #include "tools/bedplate/record/json_line.h"
 
+/* The name of a path without its folders and without slashes behind it, which a directory may have;
+ * `name` is returned. */
+const char *record_base_name(const char *path, char name[BP_STORE_PATH_MAX]);
+
 /* Lists "model", "tokenizer", "adapter", "data" and "eval_data". What came through a pipe and was
  * not kept has null for its digest. */
 bp_status record_files_put(json_line *line, session *s, const data_set *data) BP_MUST_CHECK;

@@ -10,6 +10,7 @@
 #include "tools/bedplate/record/events.h"
 #include "tools/bedplate/session/optimizer_choice.h"
 #include "tools/bedplate/app/options.h"
+#include "tools/bedplate/record/record_files.h"
 #include "tools/bedplate/record/record_read.h"
 
 #define POOL_BYTES        ((size_t)1 << 18)
@@ -132,10 +133,10 @@ static bp_status settings_present(void *user, const record_file *file)
 {
     const settings_search *search = user;
     struct stat about;
+    char base[BP_STORE_PATH_MAX];
     for (uint32_t i = 0; i < search->paths->count; i++) {
         const char *path = search->paths->item[i];
-        const char *slash = strrchr(path, '/');
-        const bool named = strcmp(slash != NULL ? slash + 1 : path, file->name) == 0;
+        const bool named = strcmp(record_base_name(path, base), file->name) == 0;
         if (strpbrk(path, "*?[") != NULL || (named && stat(path, &about) == 0)) {
             return BP_OK;
         }

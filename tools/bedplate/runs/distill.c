@@ -20,8 +20,8 @@ static bp_status refuse_file(const distill *d, const char *text)
 static bp_status refuse_number(const distill *d, const char *text, uint64_t found, bp_limit limit,
                                uint64_t wanted)
 {
-    return bp_error_limit(&d->s->error, BP_ERR_DATA, where, text, d->file.path, (int64_t)found,
-                          limit, (int64_t)wanted);
+    return bp_error_limit(&d->s->error, BP_ERR_DATA, where, text, d->file.path,
+                          bp_size_signed(found), limit, bp_size_signed(wanted));
 }
 
 static void distill_begin(distill *d, session *s, const char *path)

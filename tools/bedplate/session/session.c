@@ -769,7 +769,7 @@ static bp_status take_arenas(session *s, bp_error *why)
     const uint64_t host_bytes = s->runtime.report.host.arena_bytes;
     if (!session_fits(s)) {
         return bp_error_limit(why, BP_ERR_FIT, where, "the plan does not fit", "--arena",
-                              (int64_t)s->set->arena, BP_LIMIT_LEAST, (int64_t)bytes);
+                              bp_size_signed(s->set->arena), BP_LIMIT_LEAST, bp_size_signed(bytes));
     }
     session_resolve(s);
     if (device_takes_memory(&s->spec)) {

@@ -74,7 +74,8 @@ static bp_status stored_pour(stored *t, int from, bp_file file)
             return bp_error_limit(&s->error, BP_ERR_STORE, where,
                                   "what comes through the pipe is more than --unpack-limit, or "
                                   "than fits TMPDIR or --output-dir; bytes that it may have",
-                                  t->files->rows[t->row].path, (int64_t)t->room, BP_LIMIT_NONE, 0);
+                                  t->files->rows[t->row].path, bp_size_signed(t->room),
+                                  BP_LIMIT_NONE, 0);
         }
         if (s->store->write_at(s->store, file, written, piece, (size_t)n) != BP_OK) {
             return bp_storage_failed(&s->error, s->store, "write", t->piped);

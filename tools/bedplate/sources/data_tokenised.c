@@ -112,7 +112,7 @@ bp_status data_refuse_long(session *s, const char *name, uint64_t number, uint64
     return bp_error_limit(&s->error, BP_ERR_DATA, where,
                           "it has more tokens than --max-seq-length (--long-rows cut takes what "
                           "fits)",
-                          place, (int64_t)tokens, BP_LIMIT_MOST, (int64_t)most);
+                          place, bp_size_signed(tokens), BP_LIMIT_MOST, bp_size_signed(most));
 }
 
 /* Tokens of an example that a row takes: where labels are successors one more than it reads. */

@@ -65,7 +65,7 @@ static bp_status picture_file(pictures *p, bp_data_reader *file)
 {
     if (file->size > MOST) {
         return bp_error_limit(file->error, BP_ERR_DATA, where, "the image's file is too large",
-                              file->path, (int64_t)file->size, BP_LIMIT_MOST, (int64_t)MOST);
+                              file->path, bp_size_signed(file->size), BP_LIMIT_MOST, (int64_t)MOST);
     }
     BP_TRY(picture_room(p, file, file->size));
     return file->store->read_at(file->store, file->file, 0, p->memory, (size_t)file->size) == BP_OK
@@ -80,8 +80,7 @@ static bp_status picture_pixels(pictures *p, const bp_data_reader *file, const u
     const uint64_t numbers = bp_size_mul(bp_size_mul(size[0], size[1]), planes);
     if (numbers > MOST) {
         return bp_error_limit(file->error, BP_ERR_DATA, where, "the image has too many numbers",
-                              file->path, (int64_t)(numbers < INT64_MAX ? numbers : INT64_MAX),
-                              BP_LIMIT_MOST, (int64_t)MOST);
+                              file->path, bp_size_signed(numbers), BP_LIMIT_MOST, (int64_t)MOST);
     }
     return picture_room(p, file, bp_size_add(file->size, numbers));
 }

@@ -256,9 +256,10 @@ static bp_status open_tokenizer(exporting *e, bp_gguf_tokenizer *in)
     void *memory = bp_room_take(&m->room, cmd_export_need.bytes + 8);
     uintptr_t skew = memory == NULL ? 0 : (uintptr_t)memory % 16;
     if (memory == NULL) {
-        return bp_error_limit(
-            &m->error, BP_ERR_FIT, where, "the tokenizer needs more memory, bytes", directory,
-            (int64_t)m->room.capacity, BP_LIMIT_LEAST, (int64_t)cmd_export_need.bytes);
+        return bp_error_limit(&m->error, BP_ERR_FIT, where,
+                              "the tokenizer needs more memory, bytes", directory,
+                              bp_size_signed(m->room.capacity), BP_LIMIT_LEAST,
+                              bp_size_signed(cmd_export_need.bytes));
     }
     BP_TRY(bp_tokenizer_open(&e->tokenizer, m->store, directory, &cmd_export_need,
                              (char *)memory + skew, scratch, &m->error));

@@ -97,14 +97,14 @@ static bp_status measure_llmc(bp_data_file *file, uint64_t size, const unsigned 
     if (size < LLMC_HEADER_BYTES || (magic != LLMC_TOKENS_16 && magic != LLMC_TOKENS_32)) {
         return bp_error_numbers(error, BP_ERR_DATA, where,
                                 "the file has no llm.c token header (the magic number differs)",
-                                file->path, (int64_t)magic, LLMC_TOKENS_16);
+                                file->path, bp_size_signed(magic), LLMC_TOKENS_16);
     }
     uint32_t version = u32_from_bytes(header + 4);
     uint32_t wanted = magic == LLMC_TOKENS_16 ? 1 : 7;
     if (version != wanted) {
         return bp_error_numbers(error, BP_ERR_DATA, where,
                                 "the llm.c token file has a version that is not known", file->path,
-                                (int64_t)version, (int64_t)wanted);
+                                bp_size_signed(version), bp_size_signed(wanted));
     }
     file->width = magic == LLMC_TOKENS_16 ? 2 : 4;
     file->start = LLMC_HEADER_BYTES;
@@ -114,7 +114,7 @@ static bp_status measure_llmc(bp_data_file *file, uint64_t size, const unsigned 
         return bp_error_numbers(error, BP_ERR_DATA, where,
                                 "the file's size differs from its header; it is cut "
                                 "short or damaged",
-                                file->path, (int64_t)size, (int64_t)right);
+                                file->path, bp_size_signed(size), bp_size_signed(right));
     }
     return BP_OK;
 }
@@ -125,7 +125,7 @@ static bp_status measure_nanogpt(bp_data_file *file, uint64_t size, bp_error *er
         return bp_error_numbers(error, BP_ERR_DATA, where,
                                 "a file of 16-bit tokens has an odd number of bytes (use "
                                 "--data-format text if it is text)",
-                                file->path, (int64_t)size, (int64_t)size - 1);
+                                file->path, bp_size_signed(size), bp_size_signed(size) - 1);
     }
     file->width = 2;
     file->start = 0;
@@ -148,8 +148,8 @@ static bp_status data_measure(bp_data *data, bp_data_file *file, bp_data_format 
         uint32_t magic = u32_from_bytes(header);
         if (magic_of_other_kind(magic) && data_ends_with(file->path, strlen(file->path), ".bin")) {
             return bp_error_numbers(data->error, BP_ERR_DATA, where,
-                                    "this llm.c file holds no tokens", file->path, (int64_t)magic,
-                                    LLMC_TOKENS_16);
+                                    "this llm.c file holds no tokens", file->path,
+                                    bp_size_signed(magic), LLMC_TOKENS_16);
         }
         *format = detect(file, size, magic);
         if (file->nameless) {

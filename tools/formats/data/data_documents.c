@@ -111,11 +111,7 @@ bool bp_documents_whole(const bp_number *number, int64_t *value)
         *value = number->i64;
         return true;
     }
-    if (!(number->real >= -most && number->real <= most)) {
-        return false;
-    }
-    *value = (int64_t)number->real;
-    return (double)*value == number->real;
+    return bp_number_whole(number->real, -most, most, value);
 }
 
 static bp_status class_in_range(const bp_documents *documents, bp_data_reader *reader,

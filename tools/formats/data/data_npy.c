@@ -169,7 +169,8 @@ static bp_status find_head(bp_npy *npy, uint64_t *start, uint64_t *length)
     if (*length > BP_NPY_HEAD) {
         return bp_error_limit(npy->reader->error, BP_ERR_DATA, where,
                               "the array's head is longer than that of any array of plain numbers",
-                              npy->reader->path, (int64_t)*length, BP_LIMIT_MOST, BP_NPY_HEAD);
+                              npy->reader->path, bp_size_signed(*length), BP_LIMIT_MOST,
+                              BP_NPY_HEAD);
     }
     if (*start + *length > npy->reader->size) {
         return npy_refuse(npy, "the file ends inside its head");
@@ -195,7 +196,8 @@ bp_status bp_npy_begin(bp_npy *npy)
         return bp_error_numbers(npy->reader->error, BP_ERR_DATA, where,
                                 "the file's size differs from its header; it is cut short "
                                 "or damaged",
-                                npy->reader->path, (int64_t)npy->reader->size, (int64_t)right);
+                                npy->reader->path, bp_size_signed(npy->reader->size),
+                                bp_size_signed(right));
     }
     return BP_OK;
 }
@@ -284,8 +286,8 @@ bp_status bp_npy_labels_open(bp_npy_labels *labels, const bp_data_reader *array,
     if (labels->npy.each != 1 || labels->npy.rows != rows) {
         return bp_error_numbers(array->error, BP_ERR_DATA, where,
                                 "there are labels for another number of rows", labels->reader.path,
-                                (int64_t)bp_size_mul(labels->npy.rows, labels->npy.each),
-                                (int64_t)rows);
+                                bp_size_signed(bp_size_mul(labels->npy.rows, labels->npy.each)),
+                                bp_size_signed(rows));
     }
     return BP_OK;
 }

@@ -15,7 +15,7 @@ static bp_status data_tokens_refuse(bp_tokens *tokens, const char *text, uint64_
                                     uint64_t wanted)
 {
     return bp_error_numbers(tokens->error, BP_ERR_DATA, where, text, tokens->source.name,
-                            (int64_t)found, (int64_t)wanted);
+                            bp_size_signed(found), bp_size_signed(wanted));
 }
 
 static bp_status read_at(bp_tokens *tokens, uint64_t offset, void *to, size_t bytes)

@@ -166,8 +166,8 @@ bp_status bp_tokens_at_row(bp_tokens_writer *w, uint64_t row)
         unsigned char bytes[8];
         if (w->head.left_out + w->head.examples >= w->room) {
             return bp_error_numbers(w->error, BP_ERR_INTERNAL, "token file",
-                                    "more rows than there is room for", w->path, (int64_t)w->row,
-                                    (int64_t)w->room);
+                                    "more rows than there is room for", w->path,
+                                    bp_size_signed(w->row), bp_size_signed(w->room));
         }
         w->head.left_out++;
         put_number(bytes, w->row, sizeof bytes);
@@ -183,7 +183,7 @@ bp_status bp_tokens_put_example(bp_tokens_writer *w, const bp_example *example)
     if (w->head.examples == w->room) {
         return bp_error_numbers(w->error, BP_ERR_INTERNAL, "token file",
                                 "more examples than there is room for", w->path,
-                                (int64_t)w->head.examples + 1, (int64_t)w->room);
+                                bp_size_signed(w->head.examples) + 1, bp_size_signed(w->room));
     }
     if (w->examples_used == BP_TOKENS_BUFFER) {
         BP_TRY(flush_examples(w));

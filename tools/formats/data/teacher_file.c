@@ -62,7 +62,7 @@ static bp_status teacher_refuse(const bp_teacher_file *file, const char *text)
 static bp_status refuse_row(const bp_teacher_file *file, bp_status code, const char *text,
                             uint64_t number)
 {
-    return bp_error_limit(file->error, code, where, text, file->path, (int64_t)number + 1,
+    return bp_error_limit(file->error, code, where, text, file->path, bp_size_signed(number) + 1,
                           BP_LIMIT_NONE, 0);
 }
 
@@ -104,11 +104,11 @@ bp_status bp_teacher_file_open(bp_teacher_file *file)
         return teacher_refuse(file, "the header of the distillation file is damaged");
     }
     const uint64_t whole = bp_teacher_file_bytes(head);
-    return bytes == whole ? BP_OK
-                          : bp_error_limit(file->error, BP_ERR_DATA, where,
-                                           "the distillation file is not complete: bytes",
-                                           file->path, (int64_t)bytes, BP_LIMIT_EXACT,
-                                           whole < INT64_MAX ? (int64_t)whole : INT64_MAX);
+    return bytes == whole
+               ? BP_OK
+               : bp_error_limit(file->error, BP_ERR_DATA, where,
+                                "the distillation file is not complete: bytes", file->path,
+                                bp_size_signed(bytes), BP_LIMIT_EXACT, bp_size_signed(whole));
 }
 
 /* Whether what is said of a place can be: `k` tokens, each once, and probabilities of them. */

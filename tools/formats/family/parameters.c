@@ -37,7 +37,8 @@ bp_status bp_parameters_list(const bp_model *model, const bp_model_config *confi
     if (memory == NULL) {
         return bp_error_limit(error, BP_ERR_FIT, "parameters",
                               "the memory for a model's table of parameters is too small", NULL,
-                              (int64_t)room->capacity, BP_LIMIT_LEAST, (int64_t)bytes);
+                              bp_size_signed(room->capacity), BP_LIMIT_LEAST,
+                              bp_size_signed(bytes));
     }
     bp_arena_init(&arena, memory, (size_t)bytes);
     BP_TRY(bp_graph_init(&graph, &limit, &arena, error));

@@ -128,7 +128,8 @@ bp_status bp_unpack_measure(bp_unpack *u)
         return bp_error_limit(u->error, BP_ERR_DATA, where,
                               "the file was packed with a window that takes more memory than is "
                               "given; unpack it first (zstd -d --long=31)",
-                              u->name, (int64_t)window, BP_LIMIT_MOST, (int64_t)BP_UNPACK_WINDOW);
+                              u->name, bp_size_signed(window), BP_LIMIT_MOST,
+                              (int64_t)BP_UNPACK_WINDOW);
     }
     u->bytes = IN + OUT + bp_size_align(ZSTD_estimateDStreamSize((size_t)window), 64);
     return BP_OK;
@@ -162,7 +163,7 @@ static bp_status flow_flush(flow *f)
         return bp_error_limit(u->error, BP_ERR_STORE, where,
                               "what is unpacked is more than --unpack-limit, or than fits TMPDIR "
                               "or --output-dir; bytes that it may have",
-                              u->name, (int64_t)u->most, BP_LIMIT_NONE, 0);
+                              u->name, bp_size_signed(u->most), BP_LIMIT_NONE, 0);
     }
     if (f->filled > 0 &&
         u->store->write_at(u->store, f->out, u->written, f->to, f->filled) != BP_OK) {

@@ -122,7 +122,7 @@ static bp_status pieces_read(pieces *p, const bp_gguf_file *file)
     if (scores.key->count != p->count || (typed && types.key->count != p->count)) {
         return bp_error_numbers(p->error, BP_ERR_DATA, where,
                                 "tokens and their scores differ in number", "tokenizer.ggml.scores",
-                                (int64_t)scores.key->count, (int64_t)p->count);
+                                bp_size_signed(scores.key->count), bp_size_signed(p->count));
     }
     for (uint32_t id = 0; id < p->count; id++) {
         size_t length;

@@ -37,8 +37,8 @@ static bp_status gguf_read_refuse(const cursor *c, const char *text, const char 
 static bp_status truncated(const cursor *c, uint64_t wanted)
 {
     return bp_error_limit(c->f->error, BP_ERR_DATA, where,
-                          "the file ends in the middle of its header", NULL, (int64_t)c->end,
-                          BP_LIMIT_LEAST, (int64_t)bp_size_add(c->at, wanted));
+                          "the file ends in the middle of its header", NULL, bp_size_signed(c->end),
+                          BP_LIMIT_LEAST, bp_size_signed(bp_size_add(c->at, wanted)));
 }
 
 /* Exactly `bytes` bytes at the position, which moves on. */
@@ -91,9 +91,9 @@ static bp_status skip(cursor *c, uint64_t bytes)
 
 static bp_status gguf_read_no_room(const cursor *c, uint64_t needed)
 {
-    return bp_error_limit(c->f->error, BP_ERR_FIT, where,
-                          "the memory for reading the file is too small", NULL,
-                          (int64_t)c->room->capacity, BP_LIMIT_LEAST, (int64_t)needed);
+    return bp_error_limit(
+        c->f->error, BP_ERR_FIT, where, "the memory for reading the file is too small", NULL,
+        bp_size_signed(c->room->capacity), BP_LIMIT_LEAST, bp_size_signed(needed));
 }
 
 /* A name of 1 to most - 1 bytes without NUL, kept in the room. */
@@ -102,9 +102,9 @@ static bp_status take_name(cursor *c, uint64_t most, const char **name)
     uint64_t length;
     BP_TRY(gguf_read_take_number(c, 8, &length));
     if (length == 0 || length >= most) {
-        bp_status status = bp_error_numbers(
-            c->f->error, BP_ERR_DATA, where, "a name is empty or too long, bytes", NULL,
-            length > INT64_MAX ? INT64_MAX : (int64_t)length, (int64_t)most - 1);
+        bp_status status =
+            bp_error_numbers(c->f->error, BP_ERR_DATA, where, "a name is empty or too long, bytes",
+                             NULL, bp_size_signed(length), bp_size_signed(most) - 1);
         bp_error_right(c->f->error, most == BP_GGUF_NAME_MAX ? "1 to 63" : "1 to 255");
         return status;
     }
@@ -205,8 +205,8 @@ static bp_status take_table(cursor *c, uint64_t count, uint64_t least, size_t ro
         return bp_error_limit(c->f->error, BP_ERR_DATA, where,
                               "the header counts more keys or tensors than the file has bytes "
                               "for",
-                              NULL, count > INT64_MAX ? INT64_MAX : (int64_t)count, BP_LIMIT_MOST,
-                              (int64_t)((c->end - c->at) / least));
+                              NULL, bp_size_signed(count), BP_LIMIT_MOST,
+                              bp_size_signed((c->end - c->at) / least));
     }
     *table = bp_room_take(c->room, bp_size_mul(count, row));
     return *table != NULL ? BP_OK : gguf_read_no_room(c, bp_size_mul(count, row));
@@ -256,7 +256,7 @@ static bp_status take_blocks(cursor *c, bp_tensor_entry *entry, uint64_t type)
         bp_status status = bp_error_limit(c->f->error, BP_ERR_DATA, where,
                                           "a tensor's type is not F32, F16 or BF16, nor one of the "
                                           "blocks that are read (ggml's number)",
-                                          entry->name, (int64_t)type, BP_LIMIT_NONE, 0);
+                                          entry->name, bp_size_signed(type), BP_LIMIT_NONE, 0);
         bp_error_right(c->f->error, "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 or Q2_K to Q6_K");
         return status;
     }
@@ -265,7 +265,7 @@ static bp_status take_blocks(cursor *c, bp_tensor_entry *entry, uint64_t type)
         return bp_error_limit(
             c->f->error, BP_ERR_DATA, where,
             "the rows of a tensor that is not F32, F16 or BF16 are no whole blocks", entry->name,
-            (int64_t)block->elements, BP_LIMIT_DIVISOR, (int64_t)row);
+            bp_size_signed(block->elements), BP_LIMIT_DIVISOR, bp_size_signed(row));
     }
     entry->dtype = BP_F32;
     entry->packed = block->type;
@@ -303,7 +303,7 @@ static bp_status take_tensor(cursor *c, bp_tensor_entry *entry, uint64_t *end)
     if (rank < 1 || rank > BP_GGUF_RANK_MAX) {
         bp_status status =
             bp_error_numbers(c->f->error, BP_ERR_DATA, where, "a tensor's rank is out of range",
-                             entry->name, (int64_t)rank, BP_GGUF_RANK_MAX);
+                             entry->name, bp_size_signed(rank), BP_GGUF_RANK_MAX);
         bp_error_right(c->f->error, "1 to 4");
         return status;
     }
@@ -329,7 +329,7 @@ static bp_status take_tensor(cursor *c, bp_tensor_entry *entry, uint64_t *end)
     if (entry->offset != *end) {
         return bp_error_numbers(c->f->error, BP_ERR_DATA, where,
                                 "a hole or an overlap in the data before this tensor", entry->name,
-                                (int64_t)entry->offset, (int64_t)*end);
+                                bp_size_signed(entry->offset), bp_size_signed(*end));
     }
     *end = bp_size_align(bp_size_add(entry->offset, entry->bytes), c->f->alignment);
     return *end > bp_size_add(c->end, ALIGNMENT_MOST)
@@ -356,8 +356,8 @@ static bp_status take_tensors(cursor *c, uint64_t count)
     uint64_t least = count > 0 ? part->data_at + bare : c->at;
     if (c->end < least || c->end > part->data_at + end) {
         return bp_error_numbers(c->f->error, BP_ERR_DATA, where,
-                                "the file's length differs from its header", NULL, (int64_t)c->end,
-                                (int64_t)(part->data_at + end));
+                                "the file's length differs from its header", NULL,
+                                bp_size_signed(c->end), bp_size_signed(part->data_at + end));
     }
     bp_heap_sort(part->entries, part->entry_count, sizeof *part->entries, compare_entries);
     for (size_t i = 1; i < part->entry_count; i++) {
@@ -382,7 +382,7 @@ static bp_status read_head(cursor *c)
     if (version != BP_GGUF_VERSION) {
         return bp_error_numbers(c->f->error, BP_ERR_DATA, where,
                                 "this version of the format is not implemented", NULL,
-                                (int64_t)version, BP_GGUF_VERSION);
+                                bp_size_signed(version), BP_GGUF_VERSION);
     }
     BP_TRY(gguf_read_take_number(c, 8, &tensors));
     BP_TRY(gguf_read_take_number(c, 8, &keys));
@@ -493,12 +493,12 @@ bp_status bp_gguf_take_count(const bp_gguf_file *file, const char *name, uint64_
     }
     if (found < least || found > most) {
         static const char text[] = "a value is out of range";
-        bp_status status = found < least
-                               ? bp_error_limit(file->error, BP_ERR_DATA, where, text, name,
-                                                (int64_t)found, BP_LIMIT_LEAST, (int64_t)least)
-                               : bp_error_limit(file->error, BP_ERR_DATA, where, text, name,
-                                                found > INT64_MAX ? INT64_MAX : (int64_t)found,
-                                                BP_LIMIT_MOST, (int64_t)most);
+        bp_status status =
+            found < least
+                ? bp_error_limit(file->error, BP_ERR_DATA, where, text, name, bp_size_signed(found),
+                                 BP_LIMIT_LEAST, bp_size_signed(least))
+                : bp_error_limit(file->error, BP_ERR_DATA, where, text, name, bp_size_signed(found),
+                                 BP_LIMIT_MOST, bp_size_signed(most));
         bp_error_prefix(file->error, file->path);
         return status;
     }
@@ -607,7 +607,7 @@ static bp_status beyond(const bp_gguf_items *items)
 {
     return bp_error_numbers(items->file->error, BP_ERR_USAGE, where,
                             "more items are read than an array has", items->key->name,
-                            (int64_t)items->next, (int64_t)items->key->count);
+                            bp_size_signed(items->next), bp_size_signed(items->key->count));
 }
 
 /* Bytes of the array, mostly out of what was read ahead of them. */

@@ -136,8 +136,8 @@ static bp_status walk_begin(const writing *w, walk *k)
     if (k->types.key->count != k->tokens.key->count) {
         return bp_error_numbers(w->error, BP_ERR_DATA, "gguf",
                                 "tokens and their types differ in number",
-                                "tokenizer.ggml.token_type", (int64_t)k->types.key->count,
-                                (int64_t)k->tokens.key->count);
+                                "tokenizer.ggml.token_type", bp_size_signed(k->types.key->count),
+                                bp_size_signed(k->tokens.key->count));
     }
     return BP_OK;
 }

@@ -61,7 +61,7 @@ static bp_status bnb_need(const bp_tensor_set *set, const bp_tensor_entry *weigh
         bp_status status = bp_error_numbers(
             set->error, BP_ERR_DATA, where,
             "a part of a quantised weight has another number of elements than its shape asks for",
-            found.entry->name, (int64_t)there, (int64_t)elements);
+            found.entry->name, bp_size_signed(there), bp_size_signed(elements));
         bp_error_prefix(set->error, set->path);
         return status;
     }

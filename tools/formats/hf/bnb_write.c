@@ -57,7 +57,8 @@ static bp_status matrix_of(const bp_bnb_writing *w, size_t index, matrix *m)
     if (half < BP_VIEW_WORK_MIN || m->most == 0) {
         return bp_error_numbers(w->source->set->error, BP_ERR_FIT, where,
                                 "the memory for writing weights is too small", wanted->name,
-                                (int64_t)w->raw.capacity, (int64_t)(2 * unit * sizeof(float)));
+                                bp_size_signed(w->raw.capacity),
+                                bp_size_signed(2 * unit * sizeof(float)));
     }
     return BP_OK;
 }

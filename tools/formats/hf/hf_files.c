@@ -30,7 +30,7 @@ bp_status bp_hf_find(bp_store *store, const char *directory, char path[BP_STORE_
 static bp_status hf_files_no_room(bp_error *error, const char *path, uint64_t has, uint64_t needs)
 {
     return bp_error_limit(error, BP_ERR_FIT, where, "the memory for reading weights is too small",
-                          path, (int64_t)has, BP_LIMIT_LEAST, (int64_t)needs);
+                          path, bp_size_signed(has), BP_LIMIT_LEAST, bp_size_signed(needs));
 }
 
 /* Reads the header of one file into a part and closes it again. */

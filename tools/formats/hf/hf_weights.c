@@ -55,7 +55,8 @@ static bp_status hf_weights_no_room(const bp_hf_location *location, uint64_t nee
                                     const char *text)
 {
     return bp_error_limit(location->error, BP_ERR_FIT, where, text, location->path,
-                          (int64_t)location->scratch.capacity, BP_LIMIT_LEAST, (int64_t)needed);
+                          bp_size_signed(location->scratch.capacity), BP_LIMIT_LEAST,
+                          bp_size_signed(needed));
 }
 
 /* Numbers the parameters that a file may hold: of adapters all, and of the model's own, which files

@@ -81,7 +81,7 @@ static bp_status turn_to(bp_tensor_set *set, uint32_t index)
     if (bytes != part->file_bytes) {
         return bp_error_numbers(set->error, BP_ERR_DATA, where,
                                 "the file changed its length while it was read", part->path,
-                                (int64_t)bytes, (int64_t)part->file_bytes);
+                                bp_size_signed(bytes), bp_size_signed(part->file_bytes));
     }
     return BP_OK;
 }
@@ -91,8 +91,8 @@ bp_status bp_tensor_set_read(bp_tensor_set *set, uint32_t part, const bp_tensor_
 {
     if (offset > entry->bytes || bytes > entry->bytes - offset) {
         return bp_error_limit(set->error, BP_ERR_USAGE, where, "the range is not inside the tensor",
-                              entry->name, (int64_t)bp_size_add(offset, bytes), BP_LIMIT_MOST,
-                              (int64_t)entry->bytes);
+                              entry->name, bp_size_signed(bp_size_add(offset, bytes)),
+                              BP_LIMIT_MOST, bp_size_signed(entry->bytes));
     }
     BP_TRY(turn_to(set, part));
     uint64_t at = set->parts[part].data_at + entry->offset + offset;

@@ -144,9 +144,9 @@ static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset,
 
 static bp_status weight_target_no_room(const bp_weight_target *target)
 {
-    return bp_error_limit(target->error, BP_ERR_FIT, where,
-                          "the memory for writing weights is too small", target->path,
-                          (int64_t)target->work.capacity, BP_LIMIT_LEAST, BP_TARGET_WORK_MIN);
+    return bp_error_limit(
+        target->error, BP_ERR_FIT, where, "the memory for writing weights is too small",
+        target->path, bp_size_signed(target->work.capacity), BP_LIMIT_LEAST, BP_TARGET_WORK_MIN);
 }
 
 static const char *weight_target_keep(const char *name, bp_staging *room)

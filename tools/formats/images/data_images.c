@@ -27,8 +27,8 @@ static bp_status image_byte(bp_data_reader *reader, uint64_t at, uint8_t *byte)
 static bp_status image_refuse(const bp_images *images, const char *path, const char *text,
                               uint64_t found, uint64_t right)
 {
-    return bp_error_numbers(images->reader->error, BP_ERR_DATA, where, text, path, (int64_t)found,
-                            (int64_t)right);
+    return bp_error_numbers(images->reader->error, BP_ERR_DATA, where, text, path,
+                            bp_size_signed(found), bp_size_signed(right));
 }
 
 static bp_status cifar_begin(bp_images *images)

@@ -121,7 +121,8 @@ static bp_status pnm_head(bp_pnm *pnm, const uint8_t *magic)
     if (pnm->most == 0 || pnm->most > NUMBER_MOST) {
         return bp_error_limit(pnm->reader.error, BP_ERR_DATA, where,
                               "the largest number of the image is from 1 to 65535", pnm->path,
-                              (int64_t)pnm->most, pnm->most == 0 ? BP_LIMIT_LEAST : BP_LIMIT_MOST,
+                              bp_size_signed(pnm->most),
+                              pnm->most == 0 ? BP_LIMIT_LEAST : BP_LIMIT_MOST,
                               pnm->most == 0 ? 1 : NUMBER_MOST);
     }
     pnm->start = at;
@@ -136,7 +137,7 @@ static bp_status pnm_head(bp_pnm *pnm, const uint8_t *magic)
         return bp_error_numbers(pnm->reader.error, BP_ERR_DATA, where,
                                 "the file's size differs from its header; it is cut short "
                                 "or damaged",
-                                pnm->path, (int64_t)pnm->reader.size, (int64_t)right);
+                                pnm->path, bp_size_signed(pnm->reader.size), bp_size_signed(right));
     }
     return BP_OK;
 }

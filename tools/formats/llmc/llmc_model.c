@@ -223,8 +223,8 @@ static bp_status make_tables(opening *o, bp_staging *room)
     if (entries == NULL || names == NULL) {
         return bp_error_limit(o->error, BP_ERR_FIT, where,
                               "the memory for reading the file is too small", NULL,
-                              (int64_t)room->capacity, BP_LIMIT_LEAST,
-                              (int64_t)(count * (sizeof *entries + NAME_BYTES)));
+                              bp_size_signed(room->capacity), BP_LIMIT_LEAST,
+                              bp_size_signed(count * (sizeof *entries + NAME_BYTES)));
     }
     place_tensors(o, entries, names, &end);
     part->entries = entries;
@@ -243,7 +243,7 @@ static bp_status llmc_model_read_file(opening *o, const char *path, bp_staging *
     }
     if (o->bytes < BP_LLMC_HEADER) {
         return bp_error_limit(o->error, BP_ERR_DATA, where, "the file is too small for a header",
-                              NULL, (int64_t)o->bytes, BP_LIMIT_LEAST, BP_LLMC_HEADER);
+                              NULL, bp_size_signed(o->bytes), BP_LIMIT_LEAST, BP_LLMC_HEADER);
     }
     if (o->store->read_at(o->store, o->handle, 0, head, sizeof head) != BP_OK) {
         return bp_storage_failed(o->error, o->store, "read", path);
@@ -424,7 +424,8 @@ bp_status bp_llmc_export(const bp_weight_source *source, const bp_model_config *
     if (target->work.capacity < BP_TARGET_WORK_MIN) {
         return bp_error_limit(target->error, BP_ERR_FIT, where,
                               "the memory for writing weights is too small", target->path,
-                              (int64_t)target->work.capacity, BP_LIMIT_LEAST, BP_TARGET_WORK_MIN);
+                              bp_size_signed(target->work.capacity), BP_LIMIT_LEAST,
+                              BP_TARGET_WORK_MIN);
     }
     BP_TRY(bp_replace_name(name, target->path, target->error));
     if (store->open_write(store, name, &w.file) != BP_OK) {

@@ -105,9 +105,9 @@ bp_status bp_llmc_write_tokens(bp_store *store, const char *path, bp_source *sou
                  .room = scratch,
                  .error = error};
     if (source->count == 0 || source->count > BP_LLMC_TOKENS_MAX) {
-        return bp_error_numbers(
-            error, BP_ERR_DATA, where, "a token file holds 1 to 2,147,483,647 tokens", source->name,
-            source->count > INT64_MAX ? INT64_MAX : (int64_t)source->count, BP_LLMC_TOKENS_MAX);
+        return bp_error_numbers(error, BP_ERR_DATA, where,
+                                "a token file holds 1 to 2,147,483,647 tokens", source->name,
+                                bp_size_signed(source->count), BP_LLMC_TOKENS_MAX);
     }
     BP_TRY(bp_replace_name(name, path, error));
     if (store->open_write(store, name, &w.file) != BP_OK) {

@@ -160,7 +160,7 @@ static bp_status load_rows(const bp_lora *lora, bp_tensor_set *set, const bp_wan
             return bp_error_limit(error, BP_ERR_DATA, where,
                                   "trainable_token_indices has a token that the table has not",
                                   wanted->name, pair->tokens[i], BP_LIMIT_MOST,
-                                  (int64_t)wanted->shape[0] - 1);
+                                  bp_size_signed(wanted->shape[0]) - 1);
         }
     }
     return BP_OK;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/base/number.h"
 #include "core/plan/adapter.h"
 #include "layers/families/vit.h"
 #include "tools/formats/family/family.h"
@@ -79,11 +80,11 @@ const char *bp_peft_add_layer(bp_peft_choice *choice, double number)
     if (choice->layer_count == BP_PEFT_LAYERS_MAX) {
         return "there are more than 256 layers";
     }
-    const bool inside = number >= 0 && number < 1e6;
-    if (!inside || (double)(uint32_t)number != number) {
+    int64_t whole;
+    if (!bp_number_whole(number, 0, 1e6 - 1, &whole)) {
         return "the number of a layer is a whole one from 0 on";
     }
-    choice->layers[choice->layer_count++] = (uint32_t)number;
+    choice->layers[choice->layer_count++] = (uint32_t)whole;
     return NULL;
 }
 
@@ -92,11 +93,11 @@ const char *bp_peft_add_token(bp_peft_choice *choice, double number)
     if (choice->token_count == BP_TRAINED_ROWS_MAX) {
         return "there are more than 4096 tokens";
     }
-    const bool inside = number >= 0 && number < 4294967295.0;
-    if (!inside || (double)(uint32_t)number != number) {
+    int64_t whole;
+    if (!bp_number_whole(number, 0, 4294967294.0, &whole)) {
         return "the number of a token is a whole one from 0 on";
     }
-    choice->tokens[choice->token_count++] = (uint32_t)number;
+    choice->tokens[choice->token_count++] = (uint32_t)whole;
     return NULL;
 }
 

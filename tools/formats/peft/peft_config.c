@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/base/number.h"
 #include "core/base/json.h"
 #include "core/base/storage.h"
 
@@ -201,6 +202,7 @@ static bp_status take_patterns(reading *r, const char *key, bp_peft_patterns *pa
     }
     for (;;) {
         double number = 0.0;
+        int64_t rank;
         BP_TRY(bp_json_next(&r->json, &event));
         if (event.kind == BP_JSON_OBJECT_END) {
             return BP_OK;
@@ -211,7 +213,7 @@ static bp_status take_patterns(reading *r, const char *key, bp_peft_patterns *pa
         memcpy(name, event.text, event.length);
         name[event.length] = '\0';
         BP_TRY(peft_config_take_number(r, key, whole ? 1 : 1e-9, whole ? 4096 : 1e9, &number));
-        if (whole && (double)(uint32_t)number != number) {
+        if (whole && !bp_number_whole(number, 1, 4096, &rank)) {
             return peft_config_refuse(r, key, "the rank is not whole");
         }
         BP_TRY(peft_config_take(
@@ -321,11 +323,13 @@ static bp_status peft_config_take_flag(reading *r, const char *key, bool *flag)
 static bp_status take_rank(reading *r)
 {
     double number = 0.0;
+    int64_t rank;
     BP_TRY(peft_config_take_number(r, "r", 1, 4096, &number));
-    r->config->lora.rank = (uint32_t)number;
-    return (double)r->config->lora.rank == number
-               ? BP_OK
-               : peft_config_refuse(r, "r", "the rank is not whole");
+    if (!bp_number_whole(number, 1, 4096, &rank)) {
+        return peft_config_refuse(r, "r", "the rank is not whole");
+    }
+    r->config->lora.rank = (uint32_t)rank;
+    return BP_OK;
 }
 
 static bp_status peft_config_take_value(reading *r, const char *key)

@@ -26,7 +26,7 @@ bp_status bp_load_open(bp_load *load, const char *path)
         status = bp_storage_failed(load->error, store, "size", path);
     } else if (reader->end > BP_TOKENIZER_FILE_MAX) {
         status = bp_error_numbers(load->error, BP_ERR_DATA, where, "the file is too long", "bytes",
-                                  (int64_t)reader->end, BP_TOKENIZER_FILE_MAX);
+                                  bp_size_signed(reader->end), BP_TOKENIZER_FILE_MAX);
     }
     if (status != BP_OK) {
         bp_load_close(load);
@@ -315,7 +315,8 @@ bp_status bp_load_added(bp_load *load, const char *text, size_t length, int64_t 
     if (length == 0 || length >= BP_TOKENIZER_DECODED_MAX) {
         return bp_error_numbers(load->error, BP_ERR_DATA, where,
                                 "the text of an added token is empty or too long (found its bytes)",
-                                "added_tokens", (int64_t)length, BP_TOKENIZER_DECODED_MAX - 1);
+                                "added_tokens", bp_size_signed(length),
+                                BP_TOKENIZER_DECODED_MAX - 1);
     }
     flags |= normalized ? BP_ADDED_LATER : 0u;
     if (load->pass == BP_LOAD_COUNT) {

@@ -152,6 +152,26 @@ static void refuses_what_is_no_number(void **state)
     }
 }
 
+/* verifies file-1.7ade */
+static void whole_numbers_are_within_their_bounds(void **state)
+{
+    (void)state;
+    const double none = 0.0;
+    const double wrong[] = {1e300, -1e300,      -1.0,       0.5, 9.000001,
+                            10.0,  none / none, 1.0 / none, -0.1};
+    int64_t value = 7;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_false(bp_number_whole(wrong[i], 0, 9, &value));
+        assert_int_equal(value, 7);
+    }
+    for (int64_t right = -3; right <= 9; right++) {
+        assert_true(bp_number_whole((double)right, -3, 9, &value));
+        assert_int_equal(value, right);
+    }
+    assert_true(bp_number_whole(9007199254740992.0, 0, 9007199254740992.0, &value));
+    assert_true(value == INT64_C(9007199254740992));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +179,7 @@ int main(void)
         cmocka_unit_test(rounds_random_numbers_as_strtod),
         cmocka_unit_test(knows_integers),
         cmocka_unit_test(refuses_what_is_no_number),
+        cmocka_unit_test(whole_numbers_are_within_their_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

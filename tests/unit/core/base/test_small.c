@@ -27,12 +27,14 @@ static void test_first_error_sticks(void **state)
     assert_string_equal(error.text, "first");
     assert_string_equal(error.name, "a");
     assert_true(error.numbers && error.found == 1 && error.wanted == 2);
-    /* A least size beyond INT64_MAX is not told as a number below 0; what was found and is below 0
-     * may be one. */
+    /* Numbers are told as they are given; sizes beyond INT64_MAX are given as that. */
     error = (bp_error){0};
-    assert_int_equal(bp_error_limit(&error, BP_ERR_DATA, "x", "y", "z", 9, BP_LIMIT_LEAST, -1),
+    assert_int_equal(bp_error_limit(&error, BP_ERR_DATA, "x", "y", "z",
+                                    bp_size_signed(BP_SIZE_INVALID), BP_LIMIT_MOST,
+                                    bp_size_signed((uint64_t)INT64_MAX + 1)),
                      BP_ERR_DATA);
-    assert_true(error.found == 9 && error.wanted == INT64_MAX);
+    assert_true(error.found == INT64_MAX && error.wanted == INT64_MAX);
+    assert_true(bp_size_signed(0) == 0 && bp_size_signed(INT64_MAX - 1) == INT64_MAX - 1);
     error = (bp_error){0};
     assert_int_equal(bp_error_limit(&error, BP_ERR_DATA, "x", "y", "z", -1, BP_LIMIT_MOST, 9),
                      BP_ERR_DATA);

@@ -25,57 +25,87 @@ typedef struct row {
     const char *variables[16];
     bp_launcher_kind kind;
     uint32_t rank, size, local;
+    const char *malformed;
 } row;
 
 static const row rows[] = {
-    {{NULL}, BP_LAUNCHER_NONE, 0, 1, 0},
+    {{NULL}, BP_LAUNCHER_NONE, 0, 1, 0, NULL},
     {{"OMPI_COMM_WORLD_SIZE", "4", "OMPI_COMM_WORLD_RANK", "3", "OMPI_COMM_WORLD_LOCAL_RANK", "1",
       "PMIX_RANK", "3"},
      BP_LAUNCHER_OPENMPI,
      3,
      4,
-     1},
+     1,
+     NULL},
     /* mpirun in a batch job: what Slurm says is of the job, not of these processes */
     {{"OMPI_COMM_WORLD_SIZE", "4", "OMPI_COMM_WORLD_RANK", "2", "SLURM_PROCID", "0",
       "SLURM_STEP_NUM_TASKS", "2", "SLURM_LOCALID", "0"},
      BP_LAUNCHER_OPENMPI,
      2,
      4,
-     0},
-    {{"PMI_RANK", "1", "PMI_SIZE", "2", "MPI_LOCALRANKID", "1"}, BP_LAUNCHER_PMI, 1, 2, 1},
+     0,
+     NULL},
+    {{"PMI_RANK", "1", "PMI_SIZE", "2", "MPI_LOCALRANKID", "1"}, BP_LAUNCHER_PMI, 1, 2, 1, NULL},
     /* srun --mpi=pmi2 */
     {{"PMI_RANK", "5", "PMI_SIZE", "8", "SLURM_PROCID", "5", "SLURM_STEP_NUM_TASKS", "8",
       "SLURM_LOCALID", "2"},
      BP_LAUNCHER_PMI,
      5,
      8,
-     2},
+     2,
+     NULL},
     /* srun --mpi=pmix */
     {{"PMIX_RANK", "5", "SLURM_PROCID", "5", "SLURM_STEP_NUM_TASKS", "8", "SLURM_LOCALID", "1"},
      BP_LAUNCHER_PMIX,
      5,
      8,
-     1},
+     1,
+     NULL},
     {{"SLURM_PROCID", "1", "SLURM_STEP_NUM_TASKS", "2", "SLURM_LOCALID", "0"},
      BP_LAUNCHER_SLURM,
      1,
      2,
-     0},
+     0,
+     NULL},
     /* a batch script's own process */
-    {{"SLURM_PROCID", "0", "SLURM_NTASKS", "8"}, BP_LAUNCHER_NONE, 0, 1, 0},
+    {{"SLURM_PROCID", "0", "SLURM_NTASKS", "8"}, BP_LAUNCHER_NONE, 0, 1, 0, NULL},
     {{"RANK", "3", "WORLD_SIZE", "4", "LOCAL_RANK", "1", "MASTER_ADDR", "node1", "MASTER_PORT",
       "29500"},
      BP_LAUNCHER_TORCHRUN,
      3,
      4,
-     1},
-    {{"RANK", "3", "WORLD_SIZE", "4"}, BP_LAUNCHER_NONE, 0, 1, 0},
+     1,
+     NULL},
+    {{"RANK", "3", "WORLD_SIZE", "4"}, BP_LAUNCHER_NONE, 0, 1, 0, NULL},
     /* no numbers, and a rank outside of the size */
-    {{"OMPI_COMM_WORLD_SIZE", "4", "OMPI_COMM_WORLD_RANK", "4"}, BP_LAUNCHER_NONE, 0, 1, 0},
-    {{"OMPI_COMM_WORLD_SIZE", "", "OMPI_COMM_WORLD_RANK", "0"}, BP_LAUNCHER_NONE, 0, 1, 0},
-    {{"PMI_RANK", "-1", "PMI_SIZE", "2"}, BP_LAUNCHER_NONE, 0, 1, 0},
-    {{"PMI_RANK", "1", "PMI_SIZE", "2x"}, BP_LAUNCHER_NONE, 0, 1, 0},
-    {{"PMI_RANK", "1", "PMI_SIZE", "99999999999999"}, BP_LAUNCHER_NONE, 0, 1, 0},
+    {{"OMPI_COMM_WORLD_SIZE", "4", "OMPI_COMM_WORLD_RANK", "4"},
+     BP_LAUNCHER_NONE,
+     0,
+     1,
+     0,
+     "OMPI_COMM_WORLD_RANK"},
+    {{"OMPI_COMM_WORLD_SIZE", "", "OMPI_COMM_WORLD_RANK", "0"},
+     BP_LAUNCHER_NONE,
+     0,
+     1,
+     0,
+     "OMPI_COMM_WORLD_SIZE"},
+    {{"PMI_RANK", "-1", "PMI_SIZE", "2"}, BP_LAUNCHER_NONE, 0, 1, 0, "PMI_RANK"},
+    {{"PMI_RANK", "1", "PMI_SIZE", "2x"}, BP_LAUNCHER_NONE, 0, 1, 0, "PMI_SIZE"},
+    {{"PMI_RANK", "1", "PMI_SIZE", "99999999999999"}, BP_LAUNCHER_NONE, 0, 1, 0, "PMI_SIZE"},
+    {{"PMI_RANK", "1", "PMI_SIZE", "2", "MPI_LOCALRANKID", "0x1"},
+     BP_LAUNCHER_PMI,
+     1,
+     2,
+     1,
+     "MPI_LOCALRANKID"},
+    {{"RANK", "1", "WORLD_SIZE", "2", "MASTER_ADDR", "a", "MASTER_PORT", "29500x"},
+     BP_LAUNCHER_TORCHRUN,
+     1,
+     2,
+     1,
+     "MASTER_PORT"},
+    {{"PMI_RANK", "1"}, BP_LAUNCHER_NONE, 0, 1, 0, NULL},
 };
 
 /* verifies ranks-18.4f4a */
@@ -90,6 +120,8 @@ static void variables_say_which_rank_this_is(void **state)
         assert_int_equal(launcher.rank, rows[i].rank);
         assert_int_equal(launcher.size, rows[i].size);
         assert_int_equal(launcher.local_rank, rows[i].local);
+        assert_true(launcher.malformed == rows[i].malformed ||
+                    strcmp(launcher.malformed, rows[i].malformed) == 0);
         assert_true(launcher.size == 1 || strlen(bp_launcher_text(launcher.kind)) > 4);
     }
 }
