@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* An arena: one block of caller-supplied memory that is allocated into pieces until it is sealed.
- */
+ *
+ * One that only counts has no memory. What takes its parts from an arena is run with such a one to
+ * learn how many bytes it needs, and once more with memory of so many: no second function repeats
+ * the sizes, and nothing is added for safety. */
 #ifndef BP_ARENA_ARENA_H
 #define BP_ARENA_ARENA_H
 
@@ -16,11 +19,21 @@ typedef struct bp_arena {
     uint64_t
         refused; /* allocates that were asked for after the seal: each one is a programming error */
     bool sealed;
+    bool counts;   /* there is no memory: pieces are NULL, and `used` is what they would take */
+    size_t widest; /* the largest alignment that was asked for */
 } bp_arena;
 
 /* Takes over `size` bytes at `memory` (may be NULL when size is 0). Nothing is read or written
  * there. The memory stays the caller's and must outlive the arena. */
 void bp_arena_init(bp_arena *arena, void *memory, size_t size);
+
+/* Makes an arena that only counts: every piece is NULL and fits, until the sum is above SIZE_MAX,
+ * which is BP_ERR_FIT from then on. */
+void bp_arena_count(bp_arena *arena);
+
+/* Bytes that hold all pieces counted so far, in their order and wherever the block begins: the
+ * widest alignment is added, for its start. BP_SIZE_INVALID: more than there can be. */
+uint64_t bp_arena_counted(const bp_arena *arena);
 
 /* Allocates `size` bytes whose address is a multiple of `alignment`, a power of two, and stores
  * their address in *out; the bytes are not cleared. Zero bytes are legal. O(1). BP_ERR_SEALED after
@@ -28,6 +41,11 @@ void bp_arena_init(bp_arena *arena, void *memory, size_t size);
  * the rest is too small; *out is NULL after any error and nothing is allocated. */
 bp_status bp_arena_allocate(bp_arena *arena, size_t size, size_t alignment,
                             void **out) BP_MUST_CHECK;
+
+/* Allocates `count` rows of `size` bytes each, as bp_arena_allocate does. BP_ERR_FIT where the
+ * product is above SIZE_MAX; BP_SIZE_INVALID rows never fit. */
+bp_status bp_arena_rows(bp_arena *arena, uint64_t count, size_t size, size_t alignment,
+                        void **out) BP_MUST_CHECK;
 
 /* Bytes that a allocate of alignment 1 could still get. */
 size_t bp_arena_left(const bp_arena *arena);

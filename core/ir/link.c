@@ -10,43 +10,36 @@ static uint64_t poison_rows(uint32_t buffers, bool poison)
     return poison ? 2 * (uint64_t)buffers : 0;
 }
 
-static uint64_t own_bytes(const bp_graph_limits *rows, bool poison)
+static bp_status link_tables(bp_link *link, const bp_graph_limits *rows, bool poison,
+                             bp_arena *memory)
 {
-    uint64_t extra = poison_rows(rows->buffers, poison);
-    uint64_t bytes = bp_size_mul(rows->ops + extra, sizeof(bp_linked_op));
-    bytes = bp_size_add(bytes, bp_size_mul(rows->refs + extra, sizeof(uint64_t) + 1));
-    bytes = bp_size_add(bytes, bp_size_mul(extra, sizeof(bp_poison_scalars)));
-    return bp_size_add(bytes, 4 * TABLE_ALIGNMENT);
-}
-
-/* A device's need may have a fixed part per program, so each program is counted apart. */
-uint64_t bp_link_bytes(const bp_graph_limits *limit, const bp_device *device, bool poison)
-{
-    uint64_t extra = poison_rows(limit->buffers, poison);
-    uint64_t bytes = own_bytes(limit, poison);
-    uint64_t all =
-        device->link_bytes(limit->ops + extra, limit->refs + extra, limit->scalars + extra);
-    bytes = bp_size_add(bytes, all);
-    uint64_t fixed = bp_size_add(device->link_bytes(0, 0, 0), TABLE_ALIGNMENT);
-    return bp_size_add(bytes, BP_PROGRAM_COUNT * fixed);
-}
-
-static bp_status allocate_tables(bp_link *link, const bp_graph *graph, bool poison,
-                                 bp_arena *memory)
-{
-    uint64_t extra = poison_rows(graph->used.buffers, poison);
+    const uint64_t extra = poison_rows(rows->buffers, poison);
     void *table[4];
-    const uint64_t bytes[4] = {(graph->used.ops + extra) * sizeof(bp_linked_op),
-                               (graph->used.refs + extra) * sizeof(uint64_t),
-                               graph->used.refs + extra, extra * sizeof(bp_poison_scalars)};
+    const uint64_t count[4] = {rows->ops + extra, rows->refs + extra, rows->refs + extra, extra};
+    const size_t size[4] = {sizeof(bp_linked_op), sizeof(uint64_t), 1, sizeof(bp_poison_scalars)};
     for (int i = 0; i < 4; i++) {
-        BP_TRY(bp_arena_allocate(memory, (size_t)bytes[i], TABLE_ALIGNMENT, &table[i]));
+        BP_TRY(bp_arena_rows(memory, count[i], size[i], TABLE_ALIGNMENT, &table[i]));
     }
     link->ops = table[0];
     link->offsets = table[1];
     link->dtypes = table[2];
     link->poison = table[3];
     return BP_OK;
+}
+
+/* A device's need may have a fixed part per program, so each program is counted apart. */
+uint64_t bp_link_bytes(const bp_graph_limits *limit, const bp_device *device, bool poison)
+{
+    const uint64_t extra = poison_rows(limit->buffers, poison);
+    bp_arena count;
+    bp_link link;
+    bp_arena_count(&count);
+    const bp_status status = link_tables(&link, limit, poison, &count);
+    (void)status; /* what is too much for it is BP_SIZE_INVALID */
+    const uint64_t all =
+        device->link_bytes(limit->ops + extra, limit->refs + extra, limit->scalars + extra);
+    const uint64_t fixed = bp_size_add(device->link_bytes(0, 0, 0), TABLE_ALIGNMENT);
+    return bp_size_add(bp_size_add(bp_arena_counted(&count), all), BP_PROGRAM_COUNT * fixed);
 }
 
 static uint64_t table_bytes(const bp_device *device, bp_kernel kernel, uint32_t tuples)
@@ -169,7 +162,7 @@ bp_status bp_link_graph(bp_link *link, const bp_graph *graph, const bp_device *d
                         bp_arena *memory)
 {
     *link = (bp_link){0};
-    BP_TRY(allocate_tables(link, graph, poison, memory));
+    BP_TRY(link_tables(link, &graph->used, poison, memory));
     if (graph->tables != BP_NO_BUFFER) {
         link->table = graph->buffers[graph->tables].offset;
     }

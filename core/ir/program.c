@@ -9,24 +9,32 @@
 
 static const char where[] = "program";
 
-static uint64_t table_bytes(uint64_t rows, size_t row_bytes)
+static bp_status graph_tables(bp_graph *graph, const bp_graph_limits *limit, bp_arena *memory)
 {
-    return bp_size_align(bp_size_mul(rows, row_bytes), TABLE_ALIGNMENT);
+    void *table[5];
+    const uint64_t rows[5] = {limit->buffers, limit->ops, limit->refs, limit->scalars,
+                              limit->name_bytes};
+    const size_t row_bytes[5] = {sizeof(bp_buffer), sizeof(bp_op), sizeof(bp_ref),
+                                 sizeof(bp_scalar), 1};
+    for (int i = 0; i < 5; i++) {
+        BP_TRY(bp_arena_rows(memory, rows[i], row_bytes[i], TABLE_ALIGNMENT, &table[i]));
+    }
+    graph->buffers = table[0];
+    graph->ops = table[1];
+    graph->refs = table[2];
+    graph->scalars = table[3];
+    graph->names = table[4];
+    return BP_OK;
 }
 
 uint64_t bp_graph_bytes(const bp_graph_limits *limit)
 {
-    uint64_t bytes = table_bytes(limit->buffers, sizeof(bp_buffer));
-    bytes = bp_size_add(bytes, table_bytes(limit->ops, sizeof(bp_op)));
-    bytes = bp_size_add(bytes, table_bytes(limit->refs, sizeof(bp_ref)));
-    bytes = bp_size_add(bytes, table_bytes(limit->scalars, sizeof(bp_scalar)));
-    bytes = bp_size_add(bytes, table_bytes(limit->name_bytes, 1));
-    return bp_size_add(bytes, TABLE_ALIGNMENT);
-}
-
-static bp_status allocate_table(bp_arena *memory, uint64_t rows, size_t row_bytes, void **table)
-{
-    return bp_arena_allocate(memory, (size_t)table_bytes(rows, row_bytes), TABLE_ALIGNMENT, table);
+    bp_arena count;
+    bp_graph graph;
+    bp_arena_count(&count);
+    const bp_status status = graph_tables(&graph, limit, &count);
+    (void)status; /* what is too much for it is BP_SIZE_INVALID */
+    return bp_arena_counted(&count);
 }
 
 static bp_status table_full(const bp_graph *graph, const char *table, uint32_t limit,
@@ -45,21 +53,9 @@ bp_status bp_graph_init(bp_graph *graph, const bp_graph_limits *limit, bp_arena 
                         bp_error *error)
 {
     *graph = (bp_graph){.limit = *limit, .error = error};
-    void *table[5];
-    const uint64_t rows[5] = {limit->buffers, limit->ops, limit->refs, limit->scalars,
-                              limit->name_bytes};
-    const size_t row_bytes[5] = {sizeof(bp_buffer), sizeof(bp_op), sizeof(bp_ref),
-                                 sizeof(bp_scalar), 1};
-    for (int i = 0; i < 5; i++) {
-        if (allocate_table(memory, rows[i], row_bytes[i], &table[i]) != BP_OK) {
-            return bp_error_set(error, BP_ERR_FIT, where, "the plan's memory is too small", NULL);
-        }
+    if (graph_tables(graph, limit, memory) != BP_OK) {
+        return bp_error_set(error, BP_ERR_FIT, where, "the plan's memory is too small", NULL);
     }
-    graph->buffers = table[0];
-    graph->ops = table[1];
-    graph->refs = table[2];
-    graph->scalars = table[3];
-    graph->names = table[4];
     if (limit->buffers == 0) {
         return table_full(graph, "buffers", 0, 1);
     }

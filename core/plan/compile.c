@@ -14,23 +14,22 @@
 
 static const char where[] = "compile";
 
-static bp_status allocate_tables(bp_compile *compile, const bp_spec *spec, bp_arena *memory)
+static bp_status compile_tables(bp_compile *compile, const bp_spec *spec, bp_arena *memory)
 {
-    uint32_t stages = spec->model->stages(&spec->config);
-    const size_t micros = bp_compile_micros(spec);
+    const uint32_t stages = spec->model->stages(&spec->config);
+    const uint64_t micros = bp_compile_micros(spec);
     compile->stages = stages;
     compile->micros = (uint32_t)micros;
     compile->action_count = bp_schedule_count(&spec->policy, stages);
-    const size_t bytes[7] = {stages * sizeof(uint32_t),
-                             compile->action_count * sizeof(bp_action),
-                             micros * (stages + 1) * sizeof(bp_ref),
-                             micros * (stages + 1) * sizeof(bp_ref),
-                             micros * stages * sizeof compile->tape[0],
-                             micros * sizeof(bp_slice_call),
-                             micros * (stages + 1) * sizeof(bp_left)};
+    const uint64_t edges = bp_size_mul(micros, (uint64_t)stages + 1);
+    const uint64_t rows[7] = {
+        stages, compile->action_count, edges, edges, bp_size_mul(micros, stages), micros, edges};
+    const size_t size[7] = {sizeof(uint32_t), sizeof(bp_action),       sizeof(bp_ref),
+                            sizeof(bp_ref),   sizeof compile->tape[0], sizeof(bp_slice_call),
+                            sizeof(bp_left)};
     void *table[7];
     for (int i = 0; i < 7; i++) {
-        BP_TRY(bp_arena_allocate(memory, bytes[i], TABLE_ALIGNMENT, &table[i]));
+        BP_TRY(bp_arena_rows(memory, rows[i], size[i], TABLE_ALIGNMENT, &table[i]));
     }
     compile->variants = table[0];
     compile->actions = table[1];
@@ -39,10 +38,10 @@ static bp_status allocate_tables(bp_compile *compile, const bp_spec *spec, bp_ar
     compile->tape = table[4];
     compile->slices = table[5];
     compile->left = table[6];
-    for (uint32_t s = 0; s < stages; s++) {
+    for (uint32_t s = 0; s < stages && !memory->counts; s++) {
         compile->variants[s] = spec->model->variants(&spec->config, s);
     }
-    return bp_virtual_ranks_carve(compile, spec, memory);
+    return bp_virtual_ranks_allocate(compile, spec, memory);
 }
 
 /* Every rule has to match something, and something has to be left to train. */
@@ -529,7 +528,7 @@ bp_status bp_compile_run(bp_compile *compile, bp_builder *builder, bp_graph *gra
                          const bp_spec *spec, bp_arena *memory)
 {
     BP_TRY(compile_emission(builder, graph, spec, memory));
-    if (allocate_tables(compile, spec, memory) != BP_OK) {
+    if (compile_tables(compile, spec, memory) != BP_OK) {
         return bp_error_set(builder->graph->error, BP_ERR_FIT, where,
                             "the plan's memory is too small", NULL);
     }
@@ -655,53 +654,65 @@ uint64_t bp_compile_input_bytes(const bp_spec *spec)
     return bp_size_mul(bp_compile_micro_bytes(spec), bp_compile_micros(spec));
 }
 
+/* What an emission takes beside its graph; names where the graph has none of its own. */
+typedef struct emission_parts {
+    void *parameters, *names, *scratch;
+} emission_parts;
+
+static bp_status compile_parts(const bp_spec *spec, bool named, bp_arena *memory,
+                               emission_parts *parts)
+{
+    const uint32_t count = bp_adapter_parameters(spec);
+    *parts = (emission_parts){NULL, NULL, NULL};
+    BP_TRY(bp_arena_rows(memory, count, sizeof(bp_parameter), TABLE_ALIGNMENT, &parts->parameters));
+    if (named) {
+        BP_TRY(bp_arena_rows(memory, count, BP_BUFFER_NAME_MAX, TABLE_ALIGNMENT, &parts->names));
+    }
+    return spec->model->scratch == 0
+               ? BP_OK
+               : bp_arena_allocate(memory, spec->model->scratch, TABLE_ALIGNMENT, &parts->scratch);
+}
+
+/* Everything that bp_compile_run allocates, from an arena that counts. */
+static uint64_t compile_counted(const bp_spec *spec, bool named)
+{
+    bp_arena count;
+    bp_compile compile = {0};
+    emission_parts parts;
+    void *rows, *map;
+    bp_arena_count(&count);
+    bp_status status = compile_parts(spec, named, &count, &parts);
+    status = status == BP_OK ? compile_tables(&compile, spec, &count) : status;
+    status = status == BP_OK ? compile_share_rows(spec, &count, &rows, &map) : status;
+    (void)status; /* what is too much for it is BP_SIZE_INVALID */
+    return bp_arena_counted(&count);
+}
+
 uint64_t bp_compile_bytes(const bp_spec *spec)
 {
-    uint64_t stages = spec->model->stages(&spec->config);
-    uint64_t refs = stages * BP_TAPE_MAX + 2 * (stages + 1); /* of one micro-batch */
-    uint64_t bytes = bp_size_mul(bp_size_mul(refs, sizeof(bp_ref)), bp_compile_micros(spec));
-    bytes += bp_compile_micros(spec) * (uint64_t)sizeof(bp_slice_call);
-    bytes += bp_compile_micros(spec) * (stages + 1) * (uint64_t)sizeof(bp_left);
-    bytes += stages * sizeof(uint32_t);
-    bytes += (uint64_t)bp_schedule_count(&spec->policy, (uint32_t)stages) * sizeof(bp_action);
-    bytes += bp_adapter_parameters(spec) * (uint64_t)sizeof(bp_parameter);
-    bytes = bp_size_add(bytes, compile_sharing_bytes(spec, bp_adapter_parameters(spec)));
-    bytes = bp_size_add(bytes, bp_virtual_ranks_bytes(spec));
-    bytes = bp_size_add(bytes, spec->model->scratch);
-    return bytes + 11 * TABLE_ALIGNMENT;
+    return compile_counted(spec, false);
 }
 
 uint64_t bp_compile_scratch(const bp_spec *spec)
 {
-    const uint64_t names = bp_size_mul(bp_adapter_parameters(spec), BP_BUFFER_NAME_MAX);
-    return bp_size_add(bp_compile_bytes(spec), bp_size_add(names, TABLE_ALIGNMENT));
+    return compile_counted(spec, true);
 }
 
 bp_status compile_emission(bp_builder *builder, bp_graph *graph, const bp_spec *spec,
                            bp_arena *memory)
 {
     const uint32_t count = bp_adapter_parameters(spec);
-    const size_t names = (size_t)count * BP_BUFFER_NAME_MAX;
-    void *parameters = NULL;
-    void *text = NULL;
-    void *scratch = NULL;
-    bp_status status =
-        bp_arena_allocate(memory, count * sizeof(bp_parameter), TABLE_ALIGNMENT, &parameters);
-    if (status == BP_OK && bp_graph_counts(graph)) {
-        status = bp_arena_allocate(memory, names, TABLE_ALIGNMENT, &text);
-    }
-    if (status == BP_OK && spec->model->scratch > 0) {
-        status = bp_arena_allocate(memory, spec->model->scratch, TABLE_ALIGNMENT, &scratch);
-    }
-    if (status != BP_OK) {
+    const bool named = bp_graph_counts(graph);
+    emission_parts parts;
+    if (compile_parts(spec, named, memory, &parts) != BP_OK) {
         return bp_error_set(graph->error, BP_ERR_FIT, "compile", "the plan's memory is too small",
                             NULL);
     }
-    bp_build_init(builder, graph, spec, parameters, count);
+    bp_build_init(builder, graph, spec, parts.parameters, count);
     graph->alignment = spec->device_options.alignment;
-    builder->scratch = scratch;
-    builder->names = text;
-    builder->names_limit = text != NULL ? (uint32_t)names : 0;
+    builder->scratch = parts.scratch;
+    builder->names = parts.names;
+    builder->names_limit = named ? (uint32_t)((size_t)count * BP_BUFFER_NAME_MAX) : 0;
     return BP_OK;
 }
 

@@ -15,8 +15,10 @@
  * that the sums stay the same. */
 #define COMPILE_CHUNK 65536
 
-/* Bytes that compile_share_out allocates for so many parameters. */
-uint64_t compile_sharing_bytes(const bp_spec *spec, uint32_t parameters);
+/* The rows that compile_share_out deals from, of as many parameters as there may be, and its map;
+ * neither where no state is shared. */
+bp_status compile_share_rows(const bp_spec *spec, bp_arena *memory, void **rows,
+                             void **map) BP_MUST_CHECK;
 
 /* Deals the published parameters out where the spec shares the state, and makes their masters. */
 bp_status compile_share_out(bp_builder *builder, bp_arena *memory) BP_MUST_CHECK;

@@ -4,6 +4,7 @@
  * Weights are gathered in buckets. In a bucket each rank sends one piece, its run of one tensor or
  * of several, one behind the other; pieces are as long as the runs are. Two buckets are under way
  * at a time. */
+#include "core/plan/adapter.h"
 #include "core/plan/compile_private.h"
 
 #define SHARING_BUCKET (UINT64_C(8) << 20)   /* bytes of all ranks' pieces, at least: */
@@ -12,14 +13,16 @@
 
 static const char where[] = "sharing";
 
-uint64_t compile_sharing_bytes(const bp_spec *spec, uint32_t parameters)
+bp_status compile_share_rows(const bp_spec *spec, bp_arena *memory, void **rows, void **map)
 {
-    if (spec->ranks < 2 || spec->sharing == BP_SHARING_NONE) {
-        return 0;
+    const uint32_t count = bp_adapter_parameters(spec);
+    *rows = NULL;
+    *map = NULL;
+    if (spec->ranks < 2 || spec->sharing == BP_SHARING_NONE || spec->optimizer == NULL) {
+        return BP_OK;
     }
-    const uint64_t rows = bp_size_mul(parameters, sizeof(bp_shard_tensor));
-    const uint64_t map = bp_shards_bytes(parameters, spec->ranks);
-    return bp_size_add(bp_size_add(rows, map), 2 * TABLE_ALIGNMENT);
+    BP_TRY(bp_arena_rows(memory, count, sizeof(bp_shard_tensor), TABLE_ALIGNMENT, rows));
+    return bp_arena_rows(memory, bp_shards_bytes(count, spec->ranks), 1, TABLE_ALIGNMENT, map);
 }
 
 /* What a weight is copied by: its elements; codes as words of four bytes. */
@@ -124,10 +127,7 @@ bp_status compile_share_out(bp_builder *builder, bp_arena *memory)
         return BP_OK;
     }
     const uint32_t count = builder->parameter_count;
-    const uint64_t bytes = bp_shards_bytes(count, spec->ranks);
-    if (bp_arena_allocate(memory, (size_t)count * sizeof(bp_shard_tensor), TABLE_ALIGNMENT,
-                          &rows) != BP_OK ||
-        bp_arena_allocate(memory, (size_t)bytes, TABLE_ALIGNMENT, &map) != BP_OK) {
+    if (compile_share_rows(spec, memory, &rows, &map) != BP_OK) {
         return bp_error_set(builder->graph->error, BP_ERR_FIT, where,
                             "the plan's memory is too small", NULL);
     }

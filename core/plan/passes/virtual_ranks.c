@@ -15,18 +15,7 @@ static uint32_t virtual_ranks_here(const bp_spec *spec)
     return bp_spec_virtual_ranks(spec) / bp_spec_ranks(spec);
 }
 
-uint64_t bp_virtual_ranks_bytes(const bp_spec *spec)
-{
-    if (bp_spec_virtual_ranks(spec) == 1) {
-        return 0;
-    }
-    const uint64_t rows = (uint64_t)spec->model->stages(&spec->config) + 1;
-    const uint64_t gradients = bp_size_mul(virtual_ranks_here(spec), bp_adapter_parameters(spec));
-    return bp_size_add(rows * VIRTUAL_RANK_LEVELS * sizeof(bp_ref),
-                       bp_size_mul(gradients, sizeof(uint32_t)));
-}
-
-bp_status bp_virtual_ranks_carve(bp_compile *compile, const bp_spec *spec, bp_arena *memory)
+bp_status bp_virtual_ranks_allocate(bp_compile *compile, const bp_spec *spec, bp_arena *memory)
 {
     void *sums = NULL, *gradients = NULL;
     compile->virtual_ranks = 0;
@@ -35,12 +24,10 @@ bp_status bp_virtual_ranks_carve(bp_compile *compile, const bp_spec *spec, bp_ar
     }
     compile->virtual_ranks = virtual_ranks_here(spec);
     compile->virtual_rank_micros = compile->micros / compile->virtual_ranks;
-    const size_t rows = (size_t)compile->stages + 1;
-    BP_TRY(bp_arena_allocate(memory, rows * VIRTUAL_RANK_LEVELS * sizeof(bp_ref), LANE_ALIGNMENT,
-                             &sums));
-    BP_TRY(bp_arena_allocate(
-        memory, (size_t)compile->virtual_ranks * bp_adapter_parameters(spec) * sizeof(uint32_t),
-        LANE_ALIGNMENT, &gradients));
+    BP_TRY(bp_arena_rows(memory, (uint64_t)compile->stages + 1,
+                         VIRTUAL_RANK_LEVELS * sizeof(bp_ref), LANE_ALIGNMENT, &sums));
+    BP_TRY(bp_arena_rows(memory, bp_size_mul(compile->virtual_ranks, bp_adapter_parameters(spec)),
+                         sizeof(uint32_t), LANE_ALIGNMENT, &gradients));
     compile->lane_sums = sums;
     compile->virtual_rank_gradients = gradients;
     return BP_OK;

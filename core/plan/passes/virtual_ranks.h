@@ -28,10 +28,9 @@
     (UINT64_C(256) << 10) /* this for each rank where that is more; unless                         \
                              spec.bucket_bytes says another number */
 
-/* Bytes of the tables that virtual ranks add to bp_compile. */
-uint64_t bp_virtual_ranks_bytes(const bp_spec *spec);
-bp_status bp_virtual_ranks_carve(bp_compile *compile, const bp_spec *spec,
-                                 bp_arena *memory) BP_MUST_CHECK;
+/* The tables that virtual ranks add to bp_compile, whose stages and micros are known. */
+bp_status bp_virtual_ranks_allocate(bp_compile *compile, const bp_spec *spec,
+                                    bp_arena *memory) BP_MUST_CHECK;
 
 /* The first virtual rank's first micro-batch is about to be written. */
 void bp_virtual_ranks_begin(bp_compile *compile, bp_builder *builder);

@@ -99,9 +99,70 @@ static void a_sealed_arena_refuses_and_counts(void **state)
     assert_int_equal(arena.used, 0);
 }
 
+/* What a piece of code with a few parts does, whatever arena it is given. */
+static bp_status take_parts(bp_arena *arena, void *part[4])
+{
+    BP_TRY(bp_arena_allocate(arena, 3, 1, &part[0]));
+    BP_TRY(bp_arena_rows(arena, 5, 8, 16, &part[1]));
+    BP_TRY(bp_arena_allocate(arena, 0, 64, &part[2]));
+    return bp_arena_rows(arena, 3, 7, 64, &part[3]);
+}
+
+/* verifies arena-19.0f0e */
+static void what_is_counted_is_what_is_allocated(void **state)
+{
+    (void)state;
+    static unsigned char memory[256];
+    unsigned char *aligned = memory + (64 - (uintptr_t)memory % 64) % 64;
+    bp_arena arena;
+    void *part[4];
+    bp_arena_count(&arena);
+    assert_int_equal(take_parts(&arena, part), BP_OK);
+    for (int i = 0; i < 4; i++) {
+        assert_null(part[i]);
+    }
+    const size_t used = arena.used;
+    assert_int_equal(used, 64 + 21);
+    assert_int_equal(bp_arena_counted(&arena), used + 64);
+    bp_arena_init(&arena, aligned, used);
+    assert_int_equal(take_parts(&arena, part), BP_OK);
+    assert_int_equal(arena.used, used);
+    bp_arena_init(&arena, aligned, used - 1);
+    assert_int_equal(take_parts(&arena, part), BP_ERR_FIT);
+    for (size_t off = 0; off < 64; off++) {
+        bp_arena_init(&arena, aligned + off, used + 64);
+        assert_int_equal(take_parts(&arena, part), BP_OK);
+    }
+}
+
+/* verifies arena-19.0f0e */
+static void counts_up_to_what_there_can_be(void **state)
+{
+    (void)state;
+    bp_arena arena;
+    void *part;
+    bp_arena_count(&arena);
+    assert_int_equal(bp_arena_counted(&arena), 0);
+    assert_int_equal(bp_arena_rows(&arena, SIZE_MAX / 2, 1, 1, &part), BP_OK);
+    const size_t mark = arena.used;
+    assert_int_equal(bp_arena_rows(&arena, (uint64_t)1 << 62, 8, 16, &part), BP_ERR_FIT);
+    assert_true(bp_arena_counted(&arena) == BP_SIZE_INVALID);
+    assert_int_equal(bp_arena_allocate(&arena, 1, 1, &part), BP_ERR_FIT);
+    assert_int_equal(bp_arena_rewind(&arena, mark), BP_OK);
+    assert_true(bp_arena_counted(&arena) == (uint64_t)mark + 1);
+    bp_arena_count(&arena);
+    assert_int_equal(bp_arena_rows(&arena, BP_SIZE_INVALID, 1, 1, &part), BP_ERR_FIT);
+    static unsigned char memory[8];
+    bp_arena_init(&arena, memory, sizeof memory); /* one with memory forgets nothing */
+    assert_int_equal(bp_arena_rows(&arena, 3, (size_t)1 << 63, 1, &part), BP_ERR_FIT);
+    assert_int_equal(arena.used, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_counted_is_what_is_allocated),
+        cmocka_unit_test(counts_up_to_what_there_can_be),
         cmocka_unit_test(allocates_aligned_pieces_that_do_not_overlap),
         cmocka_unit_test(refuses_what_does_not_fit),
         cmocka_unit_test(refuses_an_alignment_that_is_no_power_of_two),

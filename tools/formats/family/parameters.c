@@ -16,11 +16,23 @@ static bp_graph_limits limits_of(const bp_model *model, const bp_model_config *c
                                  count > UINT32_MAX / NAME_BYTES ? UINT32_MAX : count * NAME_BYTES};
 }
 
+/* The rows that a graph's tables go before. */
+static bp_status parameters_rows(const bp_graph_limits *limit, bp_arena *memory, void **rows,
+                                 void **list)
+{
+    BP_TRY(bp_arena_rows(memory, limit->buffers, sizeof(bp_parameter), 16, rows));
+    return bp_arena_rows(memory, limit->buffers, sizeof(bp_wanted), 16, list);
+}
+
 uint64_t bp_parameters_bytes(const bp_model *model, const bp_model_config *config)
 {
     const bp_graph_limits limit = limits_of(model, config);
-    uint64_t rows = bp_size_mul(limit.buffers, sizeof(bp_parameter) + sizeof(bp_wanted));
-    return bp_size_add(bp_size_add(bp_graph_bytes(&limit), rows), 64);
+    bp_arena count;
+    void *rows, *list;
+    bp_arena_count(&count);
+    const bp_status status = parameters_rows(&limit, &count, &rows, &list);
+    (void)status; /* what is too much for it is BP_SIZE_INVALID */
+    return bp_size_add(bp_graph_bytes(&limit), bp_arena_counted(&count));
 }
 
 bp_status bp_parameters_list(const bp_model *model, const bp_model_config *config, bp_staging *room,
@@ -42,8 +54,7 @@ bp_status bp_parameters_list(const bp_model *model, const bp_model_config *confi
     }
     bp_arena_init(&arena, memory, (size_t)bytes);
     BP_TRY(bp_graph_init(&graph, &limit, &arena, error));
-    BP_TRY(bp_arena_allocate(&arena, limit.buffers * sizeof(bp_parameter), 16, &rows));
-    BP_TRY(bp_arena_allocate(&arena, limit.buffers * sizeof(bp_wanted), 16, &list));
+    BP_TRY(parameters_rows(&limit, &arena, &rows, &list));
     bp_builder builder;
     bp_build_init(&builder, &graph, &spec, rows, limit.buffers);
     model->parameters(&builder, config);

@@ -2,6 +2,7 @@
 /* Text to ids, streaming: raw text -> added tokens -> normalised text -> words -> ids. */
 #include <string.h>
 
+#include "arena/arena.h"
 #include "tools/formats/text/encoder_offsets.h"
 #include "tools/formats/text/token_normal.h"
 #include "tools/formats/text/token_split.h"
@@ -23,37 +24,63 @@ typedef struct sink {
     size_t written;
 } sink;
 
+static bp_status encoder_parts(bp_encoder *e, uint32_t word_bytes, bp_arena *memory)
+{
+    void *part[8];
+    const uint64_t rows[8] = {BP_WORD_CACHE,
+                              word_bytes,
+                              word_bytes,
+                              word_bytes,
+                              word_bytes,
+                              word_bytes,
+                              (uint64_t)word_bytes + BP_ENCODER_MARGIN,
+                              BP_ENCODER_RAW};
+    const size_t size[8] = {sizeof(bp_word_entry),
+                            sizeof(uint32_t),
+                            sizeof(uint32_t),
+                            sizeof(uint32_t),
+                            sizeof(uint32_t),
+                            sizeof(uint32_t),
+                            1,
+                            1};
+    for (int i = 0; i < 8; i++) {
+        BP_TRY(bp_arena_rows(memory, rows[i], size[i], i == 0 ? 8 : size[i], &part[i]));
+    }
+    e->cache = part[0];
+    e->work = (bp_word_work){
+        .id = part[1], .next = part[2], .before = part[3], .rank = part[4], .tree = part[5]};
+    e->text = part[6];
+    e->raw = part[7];
+    return BP_OK;
+}
+
 uint64_t bp_encoder_bytes(uint32_t word_bytes)
 {
+    bp_arena count;
+    bp_encoder encoder;
     if (word_bytes < BP_ENCODER_WORD_MIN || word_bytes > BP_ENCODER_WORD_MAX) {
         return BP_SIZE_INVALID;
     }
-    uint64_t bytes = (uint64_t)BP_WORD_CACHE * sizeof(bp_word_entry);
-    bytes += 5 * sizeof(uint32_t) * (uint64_t)word_bytes;
-    bytes += (uint64_t)word_bytes + BP_ENCODER_MARGIN + BP_ENCODER_RAW;
-    return bp_size_align(bytes, 64);
+    bp_arena_count(&count);
+    const bp_status status = encoder_parts(&encoder, word_bytes, &count);
+    (void)status; /* 400 MiB at most */
+    return bp_size_align(count.used, 64);
 }
 
 bp_status bp_encoder_init(bp_encoder *e, const bp_tokenizer *tokenizer, uint32_t word_bytes,
                           void *memory)
 {
-    if (bp_encoder_bytes(word_bytes) == BP_SIZE_INVALID) {
+    const uint64_t bytes = bp_encoder_bytes(word_bytes);
+    bp_arena arena;
+    if (bytes == BP_SIZE_INVALID) {
         return BP_ERR_USAGE;
     }
     memset(e, 0, sizeof *e);
-    char *at = memory;
     e->tokenizer = tokenizer;
     e->word_bytes = word_bytes;
-    e->cache = (bp_word_entry *)(void *)at;
+    bp_arena_init(&arena, memory, (size_t)bytes);
+    BP_TRY(encoder_parts(e, word_bytes, &arena));
     memset(e->cache, 0, BP_WORD_CACHE * sizeof *e->cache);
-    uint32_t *symbols = (uint32_t *)(void *)(at + BP_WORD_CACHE * sizeof *e->cache);
-    e->work = (bp_word_work){.id = symbols,
-                             .next = symbols + word_bytes,
-                             .before = symbols + 2 * (size_t)word_bytes,
-                             .rank = symbols + 3 * (size_t)word_bytes,
-                             .tree = symbols + 4 * (size_t)word_bytes};
-    e->text = (unsigned char *)(symbols + 5 * (size_t)word_bytes);
-    e->raw = e->text + word_bytes + BP_ENCODER_MARGIN;
     const bp_token_rules *rules = &tokenizer->rules;
     const bool carries = rules->native && rules->kind == BP_TOKENIZER_UNIGRAM;
     e->work.carried = carries ? &e->carried : NULL;
