@@ -532,15 +532,7 @@ void bp_build_release(bp_builder *builder, uint32_t index)
     }
 }
 
-void bp_build_resolved(bp_builder *builder)
-{
-    bp_passes_resolved(builder);
-}
-
-/* Where gradients go: buffers that backward adds to and the update reads.  What is
- * added up over a group may wait in the offload tier. Then a backward stage adds to a buffer that
- * it has for itself, which begins with what is there, and goes there at the stage's end; the norm
- * and the update bring it part by part. */
+/* Where gradients go: buffers that backward adds to and the update reads. */
 
 static uint32_t gradient_buffer(bp_builder *builder, uint32_t index, const bp_buffer *prototype,
                                 const char *name)
@@ -551,22 +543,6 @@ static uint32_t gradient_buffer(bp_builder *builder, uint32_t index, const bp_bu
                                              bp_build_name(builder, index), name, &buffer);
     }
     return buffer;
-}
-
-/* And not its sum in 8 bits. */
-bool bp_build_gradient_offloaded(const bp_builder *builder, uint32_t index)
-{
-    return builder->parameters[index].gradient_offloaded && !builder->spec->gradient_int8;
-}
-
-bp_ref bp_build_bring_gradient(bp_builder *builder, uint32_t index, uint64_t first, uint64_t count)
-{
-    const bp_dtype dtype = builder->spec->gradient;
-    const uint64_t width = bp_dtype_bytes(dtype);
-    bp_ref part = bp_build_bring(builder, builder->parameters[index].gradient, first * width,
-                                 count * width, "brought_gradient");
-    part.dtype = dtype;
-    return part;
 }
 
 /* With one micro-batch per group gradients are born in backward, used by the update, and gone;
@@ -585,34 +561,6 @@ void compile_make_gradient(bp_builder *builder, uint32_t index)
                                  .shape = {parameter->shape[0], parameter->shape[1],
                                            parameter->shape[2], parameter->shape[3]}};
     parameter->gradient = gradient_buffer(builder, index, &prototype, "grad");
-}
-
-/* The buffer that this stage adds to, of a gradient that is offloaded. */
-static bp_ref gradient_here(bp_builder *builder, uint32_t index, bool written)
-{
-    bp_parameter *parameter = &builder->parameters[index];
-    const bp_dtype dtype = builder->spec->gradient;
-    if (parameter->gradient_here == BP_NO_BUFFER) {
-        const bp_ref here = written ? bp_build_bring_gradient(builder, index, 0, parameter->count)
-                                    : bp_build_buffer(builder, BP_CLASS_WORKSPACE, dtype,
-                                                      parameter->count, 1, "gradient_here");
-        parameter->gradient_here = here.buffer;
-    }
-    return (bp_ref){parameter->gradient_here, dtype, 0};
-}
-
-void compile_offload_gradients(bp_builder *builder)
-{
-    for (uint32_t i = 0; i < builder->parameter_count && builder->spec->offload.gradients > 0;
-         i++) {
-        bp_parameter *parameter = &builder->parameters[i];
-        if (builder->status == BP_OK && parameter->gradient_here != BP_NO_BUFFER) {
-            bp_build_put_back(builder, (bp_ref){parameter->gradient_here, BP_U8, 0},
-                              parameter->gradient, 0,
-                              parameter->count * bp_dtype_bytes(builder->spec->gradient));
-        }
-        parameter->gradient_here = BP_NO_BUFFER;
-    }
 }
 
 bp_ref bp_build_gradient(bp_builder *builder, uint32_t index, int64_t *accumulate)
@@ -640,7 +588,7 @@ bp_ref bp_build_gradient(bp_builder *builder, uint32_t index, int64_t *accumulat
     parameter->gradient_stage = builder->stage;
     parameter->gradient_written = true;
     return bp_build_gradient_offloaded(builder, index)
-               ? gradient_here(builder, index, written)
+               ? compile_gradient_here(builder, index, written)
                : (bp_ref){parameter->gradient, builder->spec->gradient, 0};
 }
 

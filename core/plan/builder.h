@@ -89,12 +89,10 @@ typedef struct bp_parameter {
     uint32_t weight;  /* buffer; its name is the parameter's */
     uint32_t master;  /* buffer "<parameter>.master"; BP_NO_BUFFER where it has none */
     uint32_t gradient;         /* buffer; BP_NO_BUFFER until backward needs it */
-    uint32_t gradient_here;    /* buffer in which a stage adds to one that is offloaded */
     uint32_t gradient_program; /* the program that owns a program-scoped gradient */
     bool gradient_written;     /* in the program being emitted, or before it */
     uint32_t gradient_stage;   /* that has written it last */
-    uint32_t leaf; /* a virtual rank's complete gradient, until it has been sent to other ranks */
-    bp_ref root;   /* its sum over all virtual ranks, F32; absent where there is one virtual rank */
+    bp_ref root; /* its sum over all virtual ranks, F32; absent where there is one virtual rank */
     uint64_t root_first; /* the element of the parameter that it begins with */
     uint32_t sum;        /* buffer of gradients added up in 8 bits; BP_NO_BUFFER: none yet */
     uint32_t state[BP_PARAMETER_STATES_MAX]; /* optimizer's buffers; BP_NO_BUFFER unused */
@@ -289,7 +287,7 @@ bp_ref bp_build_weight(bp_builder *builder, uint32_t index);
  * out. */
 bp_ref bp_build_update_weight(bp_builder *builder, uint32_t index, uint64_t first);
 
-/* BP_ERR_INTERNAL in builder->status when something is held: a stage's action or an update is over.
+/* A stage's action or an update is over: BP_ERR_INTERNAL in builder->status when something is held.
  */
 void bp_build_resolved(bp_builder *builder);
 

@@ -788,7 +788,6 @@ void compile_emitter(const bp_compile *compile, bp_builder *builder, bp_program_
         builder->losses =
             bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, builder->rows, 1, "losses");
     }
-    compile_gather_begin(builder);
 }
 
 void compile_begin(bp_compile *compile, bp_builder *builder, bp_program_kind program, bp_mode mode)

@@ -71,6 +71,10 @@ bool compile_gradient_goes(bp_builder *builder, uint32_t index);
 /* Makes the buffer in which a parameter's gradient is kept. */
 void compile_make_gradient(bp_builder *builder, uint32_t index);
 
+/* The buffer that this stage adds to, of a gradient that is offloaded; written: it begins with what
+ * is there. */
+bp_ref compile_gradient_here(bp_builder *builder, uint32_t index, bool written);
+
 /* Writes the gradients that a backward stage has added to, and that are offloaded, to there. */
 void compile_offload_gradients(bp_builder *builder);
 
@@ -91,9 +95,6 @@ void compile_fetch_ahead(bp_graph *graph, const bp_spec *spec);
 
 /* Gives the requests of the ops [first, end) of a program the numbers of their new order. */
 void compile_ahead_number(bp_graph *graph, uint32_t first, uint32_t end);
-
-/* Nothing has been updated yet in the program that is being written. */
-void compile_gather_begin(bp_builder *builder);
 
 /* bp_optimizer.apply, whatever is ready being held for it only; where the state is shared each rank
  * moves its own shares, and the weights then go to all. */

@@ -213,6 +213,53 @@ void bp_build_put_back(bp_builder *builder, bp_ref from, uint32_t buffer, uint64
     offload_copy(builder, (bp_ref){buffer, BP_U8, first}, from, bytes, BP_NO_BUFFER);
 }
 
+/* What is added up of gradients over a group may wait there. Then a backward stage adds to a buffer
+ * that it has for itself, which begins with what is there, and goes there at the stage's end; the
+ * norm and the update bring it part by part. */
+
+/* And not its sum in 8 bits. */
+bool bp_build_gradient_offloaded(const bp_builder *builder, uint32_t index)
+{
+    return builder->parameters[index].gradient_offloaded && !builder->spec->gradient_int8;
+}
+
+bp_ref bp_build_bring_gradient(bp_builder *builder, uint32_t index, uint64_t first, uint64_t count)
+{
+    const bp_dtype dtype = builder->spec->gradient;
+    const uint64_t width = bp_dtype_bytes(dtype);
+    bp_ref part = bp_build_bring(builder, builder->parameters[index].gradient, first * width,
+                                 count * width, "brought_gradient");
+    part.dtype = dtype;
+    return part;
+}
+
+bp_ref compile_gradient_here(bp_builder *builder, uint32_t index, bool written)
+{
+    bp_parameter *parameter = &builder->parameters[index];
+    const bp_dtype dtype = builder->spec->gradient;
+    if (parameter->acquired.gradient == BP_NO_BUFFER) {
+        const bp_ref here = written ? bp_build_bring_gradient(builder, index, 0, parameter->count)
+                                    : bp_build_buffer(builder, BP_CLASS_WORKSPACE, dtype,
+                                                      parameter->count, 1, "gradient_here");
+        parameter->acquired.gradient = here.buffer;
+    }
+    return (bp_ref){parameter->acquired.gradient, dtype, 0};
+}
+
+void compile_offload_gradients(bp_builder *builder)
+{
+    for (uint32_t i = 0; i < builder->parameter_count && builder->spec->offload.gradients > 0;
+         i++) {
+        bp_parameter *parameter = &builder->parameters[i];
+        if (builder->status == BP_OK && parameter->acquired.gradient != BP_NO_BUFFER) {
+            bp_build_put_back(builder, (bp_ref){parameter->acquired.gradient, BP_U8, 0},
+                              parameter->gradient, 0,
+                              parameter->count * bp_dtype_bytes(builder->spec->gradient));
+        }
+        parameter->acquired.gradient = BP_NO_BUFFER;
+    }
+}
+
 static uint64_t offload_bytes(const bp_builder *builder, uint32_t buffer)
 {
     return bp_graph_counts(builder->graph) ? 1 : builder->graph->buffers[buffer].bytes;

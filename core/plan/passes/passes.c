@@ -5,7 +5,7 @@
 #include "arena/text.h"
 #include "core/plan/compile_private.h"
 
-static const bp_pass passes_order[] = {
+const bp_pass bp_passes_order[BP_PASSES] = {
     /* Buckets of gradients leave while backward asks for weights, before what brings these, so
      * that they are under way meanwhile. */
     {"buckets", compile_send_buckets, NULL},
@@ -20,12 +20,6 @@ static const bp_pass passes_order[] = {
     /* What is brought begins earlier and what goes back is waited for later, as far as the bytes
      * under way allow, which are known only now. */
     {"fetch ahead", NULL, compile_fetch_ahead}};
-
-const bp_pass *bp_passes_order(uint32_t *count)
-{
-    *count = sizeof passes_order / sizeof passes_order[0];
-    return passes_order;
-}
 
 /* "update: op 3: b" */
 static void passes_refuse(bp_builder *builder, uint32_t index, bp_kernel kernel, const char *text)
@@ -62,10 +56,10 @@ void bp_passes_marker(bp_builder *builder, bp_kernel marker, uint32_t index, bp_
     acquired->held++;
     builder->passes.held++;
     builder->passes.acquired[purpose]++;
-    for (uint32_t i = 0; i < sizeof passes_order / sizeof passes_order[0]; i++) {
-        if (purpose != BP_FOR_UPDATE && passes_order[i].acquire != NULL &&
+    for (uint32_t i = 0; i < BP_PASSES; i++) {
+        if (purpose != BP_FOR_UPDATE && bp_passes_order[i].acquire != NULL &&
             builder->status == BP_OK) {
-            passes_order[i].acquire(builder, index);
+            bp_passes_order[i].acquire(builder, index);
         }
     }
 }
@@ -111,7 +105,7 @@ void bp_passes_operands(bp_builder *builder, bp_kernel kernel, uint32_t count, b
     }
 }
 
-void bp_passes_resolved(bp_builder *builder)
+void bp_build_resolved(bp_builder *builder)
 {
     for (uint32_t i = 0; builder->passes.held > 0 && i < builder->parameter_count; i++) {
         if (builder->status == BP_OK && builder->parameters[i].acquired.held > 0) {
@@ -122,9 +116,9 @@ void bp_passes_resolved(bp_builder *builder)
 
 void bp_passes_program(bp_graph *graph, const bp_spec *spec)
 {
-    for (uint32_t i = 0; i < sizeof passes_order / sizeof passes_order[0]; i++) {
-        if (passes_order[i].program != NULL && !bp_graph_counts(graph)) {
-            passes_order[i].program(graph, spec);
+    for (uint32_t i = 0; i < BP_PASSES; i++) {
+        if (bp_passes_order[i].program != NULL && !bp_graph_counts(graph)) {
+            bp_passes_order[i].program(graph, spec);
         }
     }
 }

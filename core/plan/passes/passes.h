@@ -27,8 +27,10 @@ typedef struct bp_acquired {
     uint32_t weight; /* where it was brought to while it is held; BP_NO_BUFFER: nowhere */
     uint32_t scales; /* of a quantised one, likewise */
     uint32_t nested;
-    uint32_t pieces; /* row of what each rank has of it in unequal shares */
-    bool updated;    /* some of it has been, in the program being written */
+    uint32_t gradient; /* where a stage adds to a gradient that is offloaded, or BP_NO_BUFFER */
+    uint32_t leaf;     /* a virtual rank's complete gradient, until it has been sent to others */
+    uint32_t pieces;   /* row of what each rank has of it in unequal shares */
+    uint32_t updated;  /* 1 more than the newest program in which some of it has been */
 } bp_acquired;
 
 /* And of all: zeros when a graph is begun. */
@@ -50,8 +52,10 @@ typedef struct bp_pass {
     void (*program)(struct bp_graph *graph, const bp_spec *spec);
 } bp_pass;
 
-/* All of them, in their order; *count becomes their number. */
-const bp_pass *bp_passes_order(uint32_t *count);
+#define BP_PASSES 6
+
+/* All of them, in their order. */
+extern const bp_pass bp_passes_order[BP_PASSES];
 
 /* The marker BP_OP_ACQUIRE or BP_OP_RELEASE of parameter `index`, in the place where it stands in
  * the program: acquire of every pass, in their order. BP_ERR_INTERNAL in builder->status, with the
@@ -62,9 +66,6 @@ void bp_passes_marker(struct bp_builder *builder, bp_kernel marker, uint32_t ind
 /* The operands of an op that is about to be written: those of weights that were brought elsewhere
  * are there afterwards. BP_ERR_INTERNAL as above where the parameter is not held. */
 void bp_passes_operands(struct bp_builder *builder, bp_kernel kernel, uint32_t count, bp_ref *refs);
-
-/* A stage's action or an update is over: BP_ERR_INTERNAL as above where something is held. */
-void bp_passes_resolved(struct bp_builder *builder);
 
 /* program of every pass, in their order. */
 void bp_passes_program(struct bp_graph *graph, const bp_spec *spec);

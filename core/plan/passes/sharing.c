@@ -395,13 +395,6 @@ static void gather_weights(bp_builder *builder)
     }
 }
 
-void compile_gather_begin(bp_builder *builder)
-{
-    for (uint32_t i = 0; i < builder->parameter_count; i++) {
-        builder->parameters[i].acquired.updated = false;
-    }
-}
-
 /* The ops written last gather a weight. */
 static void gather_mark(bp_builder *builder, uint32_t weight)
 {
@@ -441,7 +434,7 @@ void compile_gather(bp_builder *builder, uint32_t index)
         const int64_t request = compile_gather_pieces(builder, whole, own, &pieces);
         gather_wait(builder, request, whole, own, (uint64_t[2]){pieces.whole, pieces.bytes});
     }
-    if (!parameter->acquired.updated) {
+    if (parameter->acquired.updated != builder->graph->program + 1) {
         gather_mark(builder, parameter->weight);
     }
     parameter->acquired.weight = whole.buffer;
@@ -452,7 +445,9 @@ void compile_apply(bp_builder *builder)
     builder->spec->optimizer->apply(builder);
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         bp_parameter *parameter = &builder->parameters[i];
-        parameter->acquired.updated = parameter->acquired.updated || parameter->ready;
+        if (parameter->ready) {
+            parameter->acquired.updated = builder->graph->program + 1;
+        }
     }
     if (bp_build_shared(builder) && builder->fold != BP_ACCUMULATE_FIRST &&
         builder->fold != BP_ACCUMULATE_NEXT) {

@@ -199,7 +199,8 @@ static void accumulate_parameter(bp_builder *builder, accumulate_target *target,
     const uint64_t skipped = low - span[0];
     const uint64_t left = run.count > skipped ? run.count - skipped : 0;
     const uint64_t count = left < high - low ? left : high - low;
-    const bp_ref leaf = {target->gradients != NULL ? target->gradients[index] : parameter->leaf,
+    const bp_ref leaf = {target->gradients != NULL ? target->gradients[index]
+                                                   : parameter->acquired.leaf,
                          builder->spec->gradient, 0};
     const bp_ref y = bp_ref_at(piece->at, low - piece->share.first);
     const bp_tree_add_scalars scalars = {.count = (int64_t)count,
@@ -342,7 +343,8 @@ void bp_virtual_ranks_accumulate(bp_compile *compile, bp_builder *builder, uint3
     }
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         bp_parameter *parameter = &builder->parameters[i];
-        parameter->leaf = parameter->ready && wait ? gradients[i] : parameter->leaf;
+        parameter->acquired.leaf =
+            parameter->ready && wait ? gradients[i] : parameter->acquired.leaf;
         gradients[i] = parameter->ready ? BP_NO_BUFFER : gradients[i];
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Each pass by itself: a program written by hand, with its markers, and what the pass makes of it,
- * printed. What is no program for passes is refused, with the op that is wrong. */
+ * printed. What is no program for passes is refused, with the op that is wrong. And of whole models
+ * what each of the last passes makes is verified. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,16 +14,19 @@
 #include "core/ir/verify/verify.h"
 #include "core/plan/compile_private.h"
 #include "core/plan/optimizer.h"
+#include "core/plan/passes/virtual_ranks.h"
 #include "optim/rules.h"
 #include "tests/fixtures/model_fixture.h"
+#include "tests/fixtures/plans/option_pairs.h"
+#include "tests/fixtures/plans/plan_bytes.h"
 
-enum { SIDE = 300 }; /* more elements than BP_SHARD_UNIT */
+enum { PARAMETERS = 3, SIDE = 300 }; /* more elements than BP_SHARD_UNIT */
 
-/* Two parameters, a program to be written, and its print. */
+/* Parameters, a program to be written, and its print. */
 typedef struct passes_fixture {
     uint64_t memory[1 << 14];
     bp_spec spec;
-    bp_parameter parameters[2];
+    bp_parameter parameters[PARAMETERS];
     bp_arena arena;
     bp_graph graph;
     bp_error error;
@@ -40,10 +44,10 @@ static void passes_begin(const bp_spec *spec)
     f.spec = *spec;
     bp_arena_init(&f.arena, f.memory, sizeof f.memory);
     assert_int_equal(bp_graph_init(&f.graph, &rows, &f.arena, &f.error), BP_OK);
-    bp_build_init(&f.builder, &f.graph, &f.spec, f.parameters, 2);
-    for (uint32_t i = 0; i < 2; i++) {
+    bp_build_init(&f.builder, &f.graph, &f.spec, f.parameters, PARAMETERS);
+    for (uint32_t i = 0; i < PARAMETERS; i++) {
         const bp_parameter_info info = {
-            .name = i == 0 ? "a" : "b", .rank = 2, .shape = {SIDE, SIDE}};
+            .name = (const char *[]){"a", "b", "c"}[i], .rank = 2, .shape = {SIDE, SIDE}};
         bp_build_parameter(&f.builder, &info);
     }
     assert_int_equal(compile_share_out(&f.builder, &f.arena), BP_OK);
@@ -64,14 +68,20 @@ typedef struct passes_op {
     bp_purpose purpose;
 } passes_op;
 
+static const bp_pass *passes_find(const char *name)
+{
+    uint32_t i = 0;
+    while (i < BP_PASSES && strcmp(bp_passes_order[i].name, name) != 0) {
+        i++;
+    }
+    assert_true(i < BP_PASSES);
+    return &bp_passes_order[i];
+}
+
 /* The pass of a name alone, shown the program op by op. */
 static void passes_show(const char *name, const passes_op *ops, uint32_t count)
 {
-    uint32_t passes = 0;
-    const bp_pass *pass = bp_passes_order(&passes);
-    for (uint32_t i = 0; strcmp(pass->name, name) != 0; i++, pass++) {
-        assert_true(i + 1 < passes);
-    }
+    const bp_pass *pass = passes_find(name);
     for (uint32_t i = 0; i < count && f.builder.status == BP_OK; i++) {
         const bp_ref weight = bp_build_weight(&f.builder, ops[i].index);
         if (ops[i].kernel == BP_OP_ACQUIRE) {
@@ -201,6 +211,133 @@ static void what_is_offloaded_is_brought(void **state)
                   "copy h.0.y h.0.brought_weight\n");
 }
 
+/* Of a window of two buckets one leaves at each acquisition; the pieces of the first are added up
+ * once the second is on its way. */
+static void buckets_leave_before_weights_are_read(void **state)
+{
+    (void)state;
+    static bp_compile compile;
+    bp_spec spec = model_fixture_spec();
+    spec.ranks = spec.virtual_ranks = 2;
+    spec.bucket_bytes = SIDE * SIDE * sizeof(float) / 2 + 1024;
+    passes_begin(&spec);
+    compile = (bp_compile){.virtual_ranks = 1, .windows_opened = 1, .pace = 2};
+    compile.windows[0] = (bp_window){.table = 0, .count = SIDE * SIDE, .any = true};
+    assert_true(compile_mark(&compile, &f.builder, &compile.windows[0]));
+    bp_virtual_ranks_open(&compile, &f.builder, 0, &compile.windows[0]);
+    assert_int_equal(compile.windows[0].buckets, 2);
+    f.parameters[0].acquired.leaf =
+        bp_build_buffer(&f.builder, BP_CLASS_GRADIENTS, BP_F32, SIDE, SIDE, "leaf").buffer;
+    f.builder.passes.flying = &compile;
+    passes_show("buckets", read_twice, READ_TWICE);
+    assert_string_equal(passes_print(), "tree_add h.0.lane_sum h.0.leaf -\n"
+                                        "exchange_begin #0 h.0.pieces h.0.lane_sum\n"
+                                        "copy h.0.y a\n"
+                                        "tree_add h.0.lane_sum h.0.leaf -\n"
+                                        "exchange_begin #1 h.0.pieces h.0.lane_sum\n"
+                                        "fabric_wait #0 h.0.pieces h.0.lane_sum\n"
+                                        "tree_sum h.0.piece h.0.pieces\n"
+                                        "all_gather_begin #2 h.0.sum h.0.piece\n"
+                                        "copy h.0.y a\n"
+                                        "copy h.0.y b\n");
+}
+
+static const passes_op read_both[] = {
+    {BP_OP_ACQUIRE, 1, BP_FOR_FORWARD}, {BP_KERNEL_copy, 1, BP_PURPOSES},
+    {BP_OP_RELEASE, 1, BP_PURPOSES},    {BP_OP_ACQUIRE, 2, BP_FOR_FORWARD},
+    {BP_KERNEL_copy, 2, BP_PURPOSES},   {BP_OP_RELEASE, 2, BP_PURPOSES}};
+enum { READ_BOTH = sizeof read_both / sizeof read_both[0] };
+
+/* The second gather begins behind the wait of the first, and requests count begins again. */
+static void gathers_begin_earlier(void **state)
+{
+    (void)state;
+    bp_spec spec = model_fixture_spec();
+    spec.ranks = spec.virtual_ranks = 2;
+    spec.sharing = BP_SHARING_PARAMETERS;
+    passes_begin(&spec);
+    passes_show("gather", read_both, READ_BOTH);
+    const bp_pass *ahead = passes_find("gather ahead");
+    static const char as_written[] = "gather_pieces_begin #0 h.0.whole_weight b\n"
+                                     "fabric_wait #0 h.0.whole_weight b\n"
+                                     "copy h.0.y h.0.whole_weight\n"
+                                     "gather_pieces_begin #1 h.0.whole_weight c\n"
+                                     "fabric_wait #1 h.0.whole_weight c\n"
+                                     "copy h.0.y h.0.whole_weight\n";
+    ahead->program(&f.graph, &f.spec);
+    assert_string_equal(passes_print(), as_written); /* none is asked for */
+    f.spec.gather_ahead = 1;
+    ahead->program(&f.graph, &f.spec);
+    assert_string_equal(passes_print(), "gather_pieces_begin #0 h.0.whole_weight b\n"
+                                        "fabric_wait #0 h.0.whole_weight b\n"
+                                        "gather_pieces_begin #1 h.0.whole_weight c\n"
+                                        "copy h.0.y h.0.whole_weight\n"
+                                        "fabric_wait #1 h.0.whole_weight c\n"
+                                        "copy h.0.y h.0.whole_weight\n");
+}
+
+static void fetches_begin_earlier(void **state)
+{
+    (void)state;
+    static const char *const all[] = {"all-linear"};
+    bp_spec spec = model_fixture_spec();
+    spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = all, .target_count = 1};
+    spec.offload.bases = BP_OFFLOAD_ALL;
+    spec.optimizer = NULL;
+    passes_begin(&spec);
+    passes_show("offload", read_both, READ_BOTH);
+    f.spec.offload.ahead = 1;
+    passes_find("fetch ahead")->program(&f.graph, &f.spec);
+    assert_string_equal(passes_print(), "copy_begin #0 h.0.brought_weight b\n"
+                                        "copy_begin #1 h.0.brought_weight c\n"
+                                        "copy_wait #0 h.0.brought_weight b\n"
+                                        "copy h.0.y h.0.brought_weight\n"
+                                        "copy_wait #1 h.0.brought_weight c\n"
+                                        "copy h.0.y h.0.brought_weight\n");
+}
+
+/* Compiled with nothing ahead; then each of the last passes, and the verifier behind each. */
+static void verify_passes(bp_spec spec, const char *name)
+{
+    static bp_runtime runtime;
+    const uint64_t bytes = plan_bytes(&spec);
+    const bp_spec asked = spec;
+    void *memory = malloc((size_t)bytes);
+    assert_non_null(memory);
+    spec.gather_ahead = spec.offload.ahead = 0;
+    if (bp_runtime_count(&runtime, &spec, memory, bytes) == BP_OK &&
+        bp_runtime_write_counted(&runtime, memory, bytes) == BP_OK) {
+        bp_graph *graph = &runtime.graph;
+        const uint64_t room = bp_verify_scratch(graph);
+        void *scratch = malloc((size_t)room);
+        assert_non_null(scratch);
+        for (uint32_t i = 0; i < BP_PASSES; i++) {
+            if (bp_passes_order[i].program != NULL) {
+                bp_passes_order[i].program(graph, &asked);
+            }
+            if (bp_verify(graph, spec.device, &spec.device_options, scratch, room) != BP_OK) {
+                fail_msg("%s, %s: %s %s", name, bp_passes_order[i].name, runtime.error.text,
+                         runtime.error.name);
+            }
+        }
+        free(scratch);
+    }
+    free(memory);
+}
+
+static void programs_are_verified_behind_each_pass(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < option_pairs_count(); i++) {
+        char row[OPTION_PAIRS_NAME], name[OPTION_PAIRS_NAME];
+        bp_spec spec;
+        if (option_pairs(i, &spec, row, name) &&
+            (spec.offload.ahead > 0 || spec.gather_ahead > 0)) {
+            verify_passes(spec, row);
+        }
+    }
+}
+
 /* What a pass cannot handle: the op, its stage and the parameter are named. */
 static void wrong_programs_name_the_op(void **state)
 {
@@ -262,6 +399,10 @@ int main(void)
         cmocka_unit_test(average_is_formed_once_and_read),
         cmocka_unit_test(shares_are_gathered),
         cmocka_unit_test(what_is_offloaded_is_brought),
+        cmocka_unit_test(buckets_leave_before_weights_are_read),
+        cmocka_unit_test(gathers_begin_earlier),
+        cmocka_unit_test(fetches_begin_earlier),
+        cmocka_unit_test(programs_are_verified_behind_each_pass),
         cmocka_unit_test(wrong_programs_name_the_op),
         cmocka_unit_test(the_verifier_refuses_a_marker),
     };
