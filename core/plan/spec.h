@@ -271,82 +271,160 @@ typedef struct bp_offload {
 #define BP_AHEAD_MOST         4
 #define BP_LENGTH_BUCKETS_MAX 7 /* most length buckets beside the one for `sequence` */
 
+/* Each member states its unit, its range, and what 0 (NULL, false) means, which is the default.
+ * bp_spec_check refuses what is outside. A spec of zeros with a model, a device, batch, sequence,
+ * accumulation and device_options.threads evaluates nothing and trains nothing, but is sound. */
 typedef struct bp_spec {
+    /* The model. */
+
+    /* The family; no range; NULL is refused. */
     const bp_model *model;
+    /* Its sizes and its task; ranges, and what 0 means, are the family's (bp_model.check). */
     bp_model_config config;
-    const bp_optimizer *optimizer; /* NULL: no training programs (eval and generate only) */
-    bp_optimizer_options optimizer_options;
-    bp_rate rate; /* NULL: constant learning_rate */
-    bp_rate_options rate_options;
-    const bp_device *device;
-    bp_device_options device_options;
-
-    bp_dtype working;     /* element type of weights and activations: f32, bf16, f16 */
-    bp_tape_storage tape; /* how what backward reads is kept */
-    bp_dtype gradient;    /* element type of weight gradients */
-    bool gradient_int8;   /* a stage's gradients, of that type, are added up in 8 bits per element,
-                             with a scale for each 32, which the update reads */
-    bp_master master;
-    bp_weight_storage weights; /* FP8: with BF16, and SPLIT or SPLIT8 for the others */
-    bp_product_type products;
-    uint32_t products_from; /* inputs and outputs that a layer with products in fp8 has at least;
-                               0: BP_PRODUCTS_FROM */
-    bp_scaling scaling;
-    bp_release gradient_release;
+    /* Adapters; rank 1 to 4096; rank 0: none. */
     bp_lora lora;
-    bp_quantised quantised;         /* of the blocks' dense layers, which are frozen then */
-    const bp_parameter_rule *rules; /* the caller's */
+    /* Form of the blocks' dense layers, which are frozen then; 0, BP_QUANTISED_NONE: as they are.
+     */
+    bp_quantised quantised;
+    /* What parameters' names match, the last that says something wins; the caller's; NULL: none. */
+    const bp_parameter_rule *rules;
+    /* Rules; 0: every parameter is trained, but for the base of adapters. */
     uint32_t rule_count;
-
-    bp_preference preference; /* batches are whole pairs then: even */
-    bp_distill distill;
-    uint32_t texts;    /* BP_TASK_EMBEDDING: samples of an example, one behind the other: an anchor,
-                          its positive, negatives; below 2: vectors alone, of which nothing is
-                          learned */
-    double similarity; /* what their cosines are multiplied by */
-    double smoothing;  /* of labels: 0 to below 1, of which every class gets an even share */
-    double noise; /* NEFTune: alpha over the root of a padded sequence's tokens; the embeddings of
-                     training get uniform noise of at most this over the root of their width */
-    const float *class_weights; /* of samples or tokens: (classes), the caller's; NULL: all 1. The
-                                   loss is a mean weighted with them */
-    uint32_t batch;             /* sequences per micro-batch */
-    uint32_t sequence;          /* tokens per sequence; <= config.positions */
-    uint32_t
-        lengths[BP_LENGTH_BUCKETS_MAX]; /* shorter sequences that have programs of their own, rising
-                                    (core/plan/buckets.h); they change no bit of a result */
-    uint32_t length_count;
-    uint32_t accumulation;  /* micro-batches per optimizer step, >= 1 */
-    uint32_t virtual_ranks; /* of a group (core/plan/passes/virtual_ranks.h): a power of two that
-                       divides accumulation;        0: 1. They shape the result */
-    uint32_t loss_rows;     /* tokens per chunk of the loss; 0: chosen by bp_spec_loss_rows */
-    bp_policy policy;
+    /* Draws weights, order and dropout; all of 64 bits; 0 is a seed as any other. */
     uint64_t seed;
 
-    uint32_t
-        ranks; /* that train together, a divisor of the virtual ranks, which they share; 0: one. Of
-                  one virtual rank each rank computes all, and only the state is shared */
-    uint32_t rank; /* which of them this is */
-    bp_sharing sharing;
-    uint32_t gather_ahead; /* weights that are gathered ahead of their use, where they are shared
-                              out; up to BP_AHEAD_MOST */
-    uint64_t bucket_bytes; /* most of a message of gradients, all ranks' pieces together; 0:
-                              BP_BUCKET_BYTES, and no piece below BP_BUCKET_PIECE */
+    /* The batch. */
 
+    /* Sequences per micro-batch; 1 to 2^20; 0 is refused. */
+    uint32_t batch;
+    /* Tokens per sequence; 1 to config.positions; 0 is refused. */
+    uint32_t sequence;
+    /* Tokens of shorter sequences that have programs of their own, rising, below `sequence`
+     * (core/plan/buckets.h); they change no bit of a result; 0 behind the last. */
+    uint32_t lengths[BP_LENGTH_BUCKETS_MAX];
+    /* How many of these; 0 to BP_LENGTH_BUCKETS_MAX; 0: all sequences are padded to `sequence`. */
+    uint32_t length_count;
+    /* Micro-batches per optimizer step; 1 to 2^20; 0 is refused. */
+    uint32_t accumulation;
+    /* Tokens per chunk of the loss; up to a micro-batch's; 0: bp_spec_loss_rows chooses. */
+    uint32_t loss_rows;
+
+    /* The loss. */
+
+    /* Over pairs of rows, so that batches are even; kind 0: over tokens or samples. */
+    bp_preference preference;
+    /* From a teacher; top_k 0: none. */
+    bp_distill distill;
+    /* BP_TASK_EMBEDDING: samples of an example, one behind the other: an anchor, its positive,
+     * negatives; a divisor of batch; 0 or 1: vectors alone, of which nothing is learned. */
+    uint32_t texts;
+    /* What cosines of vectors are multiplied by; 1e-6 to below 1e6; 0 is refused where texts are
+     * compared. */
+    double similarity;
+    /* Share of a label that all classes get evenly; 0 to below 1; 0: none. */
+    double smoothing;
+    /* NEFTune: alpha over the root of a padded sequence's tokens; the embeddings of training get
+     * uniform noise of at most this over the root of their width; 0 to below 1e9; 0: none. */
+    double noise;
+    /* Of samples or tokens: (classes), at least 0, the caller's: the loss is a mean weighted with
+     * them; NULL: all 1. */
+    const float *class_weights;
+    /* Rows may be pairs of texts: where the model has token types, those of the second text have
+     * type 1; false: they are single texts. */
+    bool pairs;
+    /* Rows may hold several documents, which do not see each other; false: each holds one. */
+    bool packed;
+
+    /* Precision. */
+
+    /* Element type of weights and activations; f32, bf16, f16; 0: f32. */
+    bp_dtype working;
+    /* How what backward reads is kept; 0, BP_TAPE_WORKING: in the working type. */
+    bp_tape_storage tape;
+    /* Element type of weight gradients; f32, bf16, or the working type; 0: f32. */
+    bp_dtype gradient;
+    /* A stage's gradients, of that type, are added up in 8 bits per element, with a scale for each
+     * 32, which the update reads; false: in their type. */
+    bool gradient_int8;
+    /* What completes a 16-bit weight; 0, BP_MASTER_WEIGHT: nothing, as f32 asks for. */
+    bp_master master;
+    /* Storage of trained dense layers; FP8 goes with bf16, and SPLIT or SPLIT8 for the others; 0:
+     * the working type. */
+    bp_weight_storage weights;
+    /* Operands of products of dense layers; 0: the working type. */
+    bp_product_type products;
+    /* Inputs and outputs that a layer with products in fp8 has at least; 0: BP_PRODUCTS_FROM. */
+    uint32_t products_from;
+    /* Loss scaling; f16 that trains needs it; kind 0: off. */
+    bp_scaling scaling;
+
+    /* The optimizer. */
+
+    /* The update rule; NULL: no training programs, evaluation and generation only. */
+    const bp_optimizer *optimizer;
+    /* Its numbers; ranges, and what 0 means, are the rule's (bp_optimizer.check). */
+    bp_optimizer_options optimizer_options;
+    /* The schedule of the rate; NULL: optimizer_options.learning_rate throughout. */
+    bp_rate rate;
+    /* Its numbers; 0s where there is none. */
+    bp_rate_options rate_options;
+
+    /* Checkpointing. */
+
+    /* Which activations stay until backward; kind 0: all of them. */
+    bp_policy policy;
+    /* Whether stages are updated inside backward; 0: full gradients, one update at the end. */
+    bp_release gradient_release;
+
+    /* Sharding. */
+
+    /* Subtrees of a group's sum (core/plan/passes/virtual_ranks.h), which shape the result; a power
+     * of two up to BP_VIRTUAL_RANKS_MAX that divides accumulation; 0: 1. */
+    uint32_t virtual_ranks;
+    /* Processes that train together; a divisor of the virtual ranks, which they share; of one
+     * virtual rank each computes all, and only the state is shared; 0: 1. */
+    uint32_t ranks;
+    /* Which of them this is; below ranks; 0: the first. */
+    uint32_t rank;
+    /* What of the state each has a share of; 0: nothing. */
+    bp_sharing sharing;
+    /* Weights that are gathered ahead of their use, where they are shared out; 0 to BP_AHEAD_MOST;
+     * 0: each is gathered when it is used. */
+    uint32_t gather_ahead;
+    /* Most bytes of a message of gradients, all ranks' pieces together; 0: BP_BUCKET_BYTES, and no
+     * piece below BP_BUCKET_PIECE. */
+    uint64_t bucket_bytes;
+
+    /* What lives outside the arena; 0s: nothing. */
     bp_offload offload;
 
-    uint64_t plan_nodes;       /* steps of exact search when greedy layouts miss the bound; 0: none,
-                                  and much less plan memory */
-    bool pairs;                /* rows may be pairs of texts: where the model has token types, those
-                                  of the second text have type 1 */
-    bool packed;               /* rows may hold several documents, which do not see each other */
-    bool evaluate;             /* have the eval program */
-    uint32_t eval_batch;       /* sequences per run of it; 0: batch */
-    bool keep_logits;          /* which leaves its logits to be read (bp_runtime_evaluate_each) */
-    uint32_t generate_context; /* tokens the decode programs can hold; 0: none */
-    uint32_t prefill_rows;     /* prompt tokens per run of prefill; 0: 32 */
-    uint32_t generate_sequences; /* that decode programs go on with at once, from one prompt, each
-                                    with caches of its own; 0: 1 */
-    bool poison; /* host only: fill buffers with signalling NaNs at birth and death */
+    /* The device and the plan. */
+
+    /* What executes; NULL is refused by bp_runtime_count. */
+    const bp_device *device;
+    /* core/ir/device_options.h has their ranges; threads of 0 are refused. */
+    bp_device_options device_options;
+    /* Steps of exact search when greedy layouts miss the bound; 0: none, and much less memory of
+     * the plan. */
+    uint64_t plan_nodes;
+    /* Host only: fill buffers with signalling NaNs at birth and death; false: no. */
+    bool poison;
+
+    /* Evaluation and generation. */
+
+    /* Have the eval program; false: no. */
+    bool evaluate;
+    /* Sequences per run of it; 0: batch. */
+    uint32_t eval_batch;
+    /* It leaves its logits to be read (bp_runtime_evaluate_each); false: the loss alone. */
+    bool keep_logits;
+    /* Tokens that the decode programs can hold; up to config.positions; 0: there are none. */
+    uint32_t generate_context;
+    /* Prompt tokens per run of prefill; 0: 32. */
+    uint32_t prefill_rows;
+    /* Sequences that decode goes on with at once, from one prompt, each with caches of its own; up
+     * to 4096; 0: 1. */
+    uint32_t generate_sequences;
 } bp_spec;
 
 /* Whether the norm over all gradients has to be known before the first update: there is clipping or

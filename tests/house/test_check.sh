@@ -128,6 +128,14 @@ out=$(tools/check/prose.sh) && count no "prose accepts a page on its ratchet tha
 rm core/a.md
 rmdir docs
 refuses pages 'at most 150' README.md < <(yes '' | head -200)
+mkdir -p core/plan
+refuses spec 'what 0 means' core/plan/spec.h <<<'
+typedef struct bp_spec {
+    /* Sequences; 1 to 9; 0 is refused. */
+    int batch;
+    /* Tokens; 10 to 20, 0.5 on average. */
+    int sequence;
+} bp_spec;'
 refuses interface 'core/a.h is installed and includes core/b.h, which is not' core/a.h <<<'
 /* Installed as part of <bedplate/base.h>. */
 #include "core/b.h"'

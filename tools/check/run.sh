@@ -8,7 +8,7 @@
 # BUILD/checks.tsv, for tests/assurance.
 cd "$(dirname "$0")/../.." || exit 1
 unset MAKEFLAGS MAKELEVEL
-checks=(format licence words glossary pages prose manual interface includes json family directives length folders names symbols globals
+checks=(format licence words glossary pages prose manual interface spec includes json family directives length folders names symbols globals
     recursion warnings program requirements ptx)
 passed=0
 failed=0

@@ -590,11 +590,27 @@ static void what_is_not_said_follows(void **state)
     assert_int_equal(bp_spec_loss_rows(&spec), 256);
 }
 
+/* As the head of bp_spec has it. */
+static void zeros_are_sound(void **state)
+{
+    (void)state;
+    const bp_spec good = good_spec();
+    const bp_spec spec = {.model = good.model,
+                          .config = good.config,
+                          .device = good.device,
+                          .device_options = {.threads = 1},
+                          .batch = 1,
+                          .sequence = 1,
+                          .accumulation = 1};
+    assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_does_not_go_together_is_named),
         cmocka_unit_test(what_is_not_said_follows),
+        cmocka_unit_test(zeros_are_sound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
