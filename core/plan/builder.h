@@ -88,10 +88,9 @@ typedef struct bp_parameter {
     uint32_t rows;    /* of the token embedding: the parameter that is its trained rows; or none */
     uint32_t weight;  /* buffer; its name is the parameter's */
     uint32_t master;  /* buffer "<parameter>.master"; BP_NO_BUFFER where it has none */
-    uint32_t gradient;         /* buffer; BP_NO_BUFFER until backward needs it */
-    uint32_t gradient_program; /* the program that owns a program-scoped gradient */
-    bool gradient_written;     /* in the program being emitted, or before it */
-    uint32_t gradient_stage;   /* that has written it last */
+    uint32_t gradient;       /* buffer; BP_NO_BUFFER until backward needs it */
+    bool gradient_written;   /* in the program being emitted, or before it */
+    uint32_t gradient_stage; /* that has written it last */
     bp_ref root; /* its sum over all virtual ranks, F32; absent where there is one virtual rank */
     uint64_t root_first; /* the element of the parameter that it begins with */
     uint32_t sum;        /* buffer of gradients added up in 8 bits; BP_NO_BUFFER: none yet */
@@ -130,8 +129,7 @@ typedef struct bp_builder {
     bp_ref shared;        /* what several stages read, made by the first of them: the model's own;
                              absent at a program's start */
     bp_ref shared_second; /* the same, another */
-    bp_ref result; /* result block; while a virtual rank's ops are written, the virtual rank's */
-    bp_ref result_whole;
+    bp_ref result;  /* result block; while a virtual rank's ops are written, the virtual rank's */
     bp_ref control; /* control block */
     bp_ref batches; /* (batch norms) I32, in the order of their parameters: how many micro-batches
                        moved the running statistics of each; absent where nothing is trained, or

@@ -80,7 +80,8 @@ typedef struct bp_compile {
     bp_ref *lane_sums; /* [stages + 1][levels]: finished subtrees of what is ready there */
     uint32_t *
         virtual_rank_gradients; /* [virtual ranks][parameters]: buffers that are not complete yet */
-    bp_ref virtual_rank_results;    /* a result block for each virtual rank */
+    bp_ref virtual_rank_results;    /* a result block for each virtual rank, */
+    bp_ref result_whole;            /* and that of all while the ops of one are written */
     uint32_t virtual_ranks_counted; /* virtual ranks whose losses have begun to be added up */
     bool losses_joined;
     bp_window windows[BP_WINDOWS_MOST]; /* of gradients that are exchanged, by their number */

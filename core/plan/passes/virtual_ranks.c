@@ -74,7 +74,7 @@ void bp_virtual_ranks_enter(bp_compile *compile, bp_builder *builder, uint32_t m
         builder->parameters[i].gradient_written = gradients[i] != BP_NO_BUFFER;
     }
     const bp_ref results = compile->virtual_rank_results;
-    builder->result_whole = builder->result;
+    compile->result_whole = builder->result;
     builder->result = (bp_ref){results.buffer, BP_U8, lane * sizeof(bp_result_block)};
     builder->loss_written = lane < compile->virtual_ranks_counted;
 }
@@ -89,7 +89,7 @@ void bp_virtual_ranks_leave(bp_compile *compile, bp_builder *builder, uint32_t m
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         gradients[i] = builder->parameters[i].gradient;
     }
-    builder->result = builder->result_whole;
+    builder->result = compile->result_whole;
     compile->virtual_ranks_counted = builder->loss_written && lane >= compile->virtual_ranks_counted
                                          ? lane + 1
                                          : compile->virtual_ranks_counted;
