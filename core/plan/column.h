@@ -8,6 +8,9 @@
 
 #define BP_INPUTS_MAX 6
 
+/* Elements of int32_t that staging needs: one window of ids and one of target marks. */
+#define BP_FEED_SCRATCH(sequence) ((size_t)(sequence) + 1 + ((size_t)(sequence) + 4) / 4)
+
 /* Where an input comes from: what the feed has of every sample. It fills as many elements as the
  * input has: the first of longer ones, and what stands for nothing behind shorter ones. */
 typedef enum bp_input_from {

@@ -400,7 +400,7 @@ typedef struct bp_spec {
 
     /* The device and the plan. */
 
-    /* What executes; NULL is refused by bp_runtime_count. */
+    /* What executes; NULL is refused by bp_plan_count. */
     const bp_device *device;
     /* core/ir/device_options.h has their ranges; threads of 0 are refused. */
     bp_device_options device_options;

@@ -38,7 +38,7 @@ static bp_status stage_group(bp_runtime *runtime, const void *user, uint32_t at)
     return evaluate_stage(runtime, groups->feed, groups->first + at);
 }
 
-static void add_found(evaluate_sums *sums, const evaluate_found *found)
+static void add_found(evaluate_sums *sums, const bp_evaluate_found *found)
 {
     float metrics[BP_METRIC_NUMBERS];
     sums->loss += found->result.loss_sum;
@@ -57,8 +57,8 @@ static bp_status evaluate_some(bp_runtime *runtime, const bp_evaluation *all, ui
     const evaluate_groups groups = {all->feed, first};
     const evaluate_round round = {
         .count = count, .logits = all->watch != NULL, .stage = stage_group, .user = &groups};
-    const size_t logits = (size_t)bp_compile_logits_rows(&runtime->spec) *
-                          (size_t)bp_compile_logits_width(&runtime->spec) * sizeof(float);
+    const size_t logits = (size_t)bp_compile_logits_rows(&runtime->plan->spec) *
+                          (size_t)bp_compile_logits_width(&runtime->plan->spec) * sizeof(float);
     BP_TRY(evaluate_run(runtime, &round));
     for (uint32_t i = 0; i < count; i++) {
         add_found(sums, evaluate_found_of(runtime, i));
@@ -84,7 +84,7 @@ bp_status bp_runtime_evaluate_each(bp_runtime *runtime, const bp_feed *feed, uin
                                    bp_evaluated watch, void *user, double *loss, uint64_t *targets)
 {
     BP_TRY(run_require(runtime, BP_PROGRAM_EVAL, "the plan has no evaluation program"));
-    const uint32_t batch = bp_spec_eval_batch(&runtime->spec);
+    const uint32_t batch = bp_spec_eval_batch(&runtime->plan->spec);
     BP_TRY(run_check_feed(runtime, feed, batch, batch));
     const bp_evaluation all = {feed, watch, user};
     const uint32_t sorted = bp_sorted_groups(runtime, feed);

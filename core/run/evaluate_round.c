@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A round: staged, run, read, and exchanged. A rank's piece is evaluate_found, then the losses,
+/* A round: staged, run, read, and exchanged. A rank's piece is bp_evaluate_found, then the losses,
  * then the logits, as far as the round has them. */
 #include "core/run/evaluate_round.h"
 
@@ -7,59 +7,29 @@
 
 #include "core/ir/step.h"
 
-#define ROUND_ALIGNMENT 64
-
-static uint64_t logits_floats(const bp_spec *spec)
-{
-    return bp_size_mul(bp_compile_logits_rows(spec), bp_compile_logits_width(spec));
-}
-
-static uint64_t losses_bytes(const bp_spec *spec)
-{
-    const uint64_t tokens = bp_size_mul(bp_spec_eval_batch(spec), spec->sequence);
-    return bp_size_align(bp_size_mul(tokens, sizeof(float)), sizeof(uint64_t));
-}
-
-/* One rank's logits are read where they stay. */
-static uint64_t piece_bytes(const bp_spec *spec, bool losses)
-{
-    const bool several = bp_spec_ranks(spec) > 1;
-    const uint64_t logits = several ? bp_size_mul(logits_floats(spec), sizeof(float)) : 0;
-    const uint64_t head = sizeof(evaluate_found) + (losses ? losses_bytes(spec) : 0);
-    return bp_size_add(head, bp_size_align(logits, sizeof(uint64_t)));
-}
-
-uint64_t evaluate_round_bytes(const bp_spec *spec, bool losses)
-{
-    const uint32_t ranks = bp_spec_ranks(spec);
-    const uint64_t pieces = ranks > 1 ? (uint64_t)ranks + 1 : 1;
-    return spec->evaluate ? bp_size_mul(pieces, piece_bytes(spec, losses)) + ROUND_ALIGNMENT : 0;
-}
-
 bp_status evaluate_round_allocate(bp_runtime *runtime, bool losses)
 {
-    const uint64_t bytes = evaluate_round_bytes(&runtime->spec, losses);
+    const uint64_t bytes = bp_working_round(&runtime->plan->spec, losses);
     void *at = NULL;
     if (bytes == 0) {
         return BP_OK;
     }
-    BP_TRY(
-        bp_arena_allocate(&runtime->host, (size_t)bytes - ROUND_ALIGNMENT, ROUND_ALIGNMENT, &at));
-    memset(at, 0, (size_t)bytes - ROUND_ALIGNMENT);
-    runtime->round =
-        (bp_round){.mine = at, .all = (uint8_t *)at + piece_bytes(&runtime->spec, losses)};
+    BP_TRY(bp_arena_allocate(&runtime->plan->memory, (size_t)bytes, BP_WORKING_ALIGNMENT, &at));
+    memset(at, 0, (size_t)bytes);
+    runtime->round = (bp_round){
+        .mine = at, .all = (uint8_t *)at + bp_working_piece(&runtime->plan->spec, losses)};
     return BP_OK;
 }
 
 uint32_t evaluate_ranks(const bp_runtime *runtime)
 {
-    return runtime->fabric != NULL ? bp_spec_ranks(&runtime->spec) : 1;
+    return runtime->fabric != NULL ? bp_spec_ranks(&runtime->plan->spec) : 1;
 }
 
 /* Whether the program asks other ranks for their parts of the weights. */
 static bool round_gathers(const bp_runtime *runtime)
 {
-    return evaluate_ranks(runtime) > 1 && runtime->spec.sharing == BP_SHARING_PARAMETERS;
+    return evaluate_ranks(runtime) > 1 && runtime->plan->spec.sharing == BP_SHARING_PARAMETERS;
 }
 
 /* `count` values of 16 bits that fill the room's second half become fp32 in its order. */
@@ -87,7 +57,7 @@ static void spread(const bp_runtime *runtime, float *room, uint64_t rows, uint64
 
 static bp_status receive_logits(bp_runtime *runtime, float *to)
 {
-    const bp_spec *spec = &runtime->spec;
+    const bp_spec *spec = &runtime->plan->spec;
     const bp_length_bucket *bucket = runtime->evaluated;
     const uint64_t padded = bp_compile_logits_rows(spec) / bp_spec_eval_batch(spec);
     const uint64_t per_sample = padded > 1 && bucket != NULL ? bucket->sequence : padded;
@@ -100,7 +70,7 @@ static bp_status receive_logits(bp_runtime *runtime, float *to)
     if (count == 0) {
         return BP_OK;
     }
-    BP_TRY(run_receive(runtime, &runtime->graph, runtime->builder.logits_kept,
+    BP_TRY(run_receive(runtime, &runtime->plan->graph, runtime->plan->builder.logits_kept,
                        narrow ? (uint8_t *)to + 2 * count : (uint8_t *)to,
                        (size_t)(count * bp_dtype_bytes(bp_compile_logits_type(spec)))));
     if (narrow) {
@@ -113,30 +83,31 @@ static bp_status receive_logits(bp_runtime *runtime, float *to)
 static bp_status receive_losses(bp_runtime *runtime, float *to)
 {
     const bp_length_bucket *bucket = runtime->evaluated;
-    const size_t padded = runtime->spec.sequence;
+    const size_t padded = runtime->plan->spec.sequence;
     const size_t rows = bucket != NULL ? bucket->sequence : padded;
-    const bp_graph *graph = bucket != NULL ? &bucket->graph : &runtime->graph;
-    BP_TRY(run_receive(runtime, graph, runtime->builder.losses_kept, to,
+    const bp_graph *graph = bucket != NULL ? &bucket->graph : &runtime->plan->graph;
+    BP_TRY(run_receive(runtime, graph, runtime->plan->builder.losses_kept, to,
                        runtime->group.samples * rows * sizeof(float)));
     spread(runtime, to, rows, padded, 1);
     return BP_OK;
 }
 
 /* Runs the program of that length (NULL: the padded run's) over what is staged. */
-static bp_status run_staged(bp_runtime *runtime, bp_length_bucket *bucket)
+static bp_status run_staged(bp_runtime *runtime, const bp_length_bucket *bucket)
 {
     const bp_step_block block = {
-        .seed = runtime->spec.seed, .inverse_valid = 1.0f, .samples = runtime->group.samples};
+        .seed = runtime->plan->spec.seed, .inverse_valid = 1.0f, .samples = runtime->group.samples};
     run_inputs in = run_inputs_of(runtime, 0, 0);
-    in.batch = bp_spec_eval_batch(&runtime->spec);
+    in.batch = bp_spec_eval_batch(&runtime->plan->spec);
     in.bucket = bucket;
     runtime->evaluated = bucket;
-    *(bucket != NULL ? &bucket->evaluations : &runtime->padded_evaluations) += 1;
+    *(bucket != NULL ? &bp_length_bucket_run(runtime, bucket)->evaluations
+                     : &runtime->padded_evaluations) += 1;
     BP_TRY(run_send(runtime, &block, &in));
     return run_length(runtime, bucket, BP_PROGRAM_EVAL);
 }
 
-static bp_length_bucket *longer_of(bp_length_bucket *a, bp_length_bucket *b)
+static const bp_length_bucket *longer_of(const bp_length_bucket *a, const bp_length_bucket *b)
 {
     if (a == NULL || b == NULL) {
         return NULL;
@@ -146,13 +117,13 @@ static bp_length_bucket *longer_of(bp_length_bucket *a, bp_length_bucket *b)
 
 /* Stages micro-batch `own` and finds the program that it goes through. */
 static bp_status stage_own(bp_runtime *runtime, const evaluate_round *round, uint32_t own,
-                           bp_length_bucket **program)
+                           const bp_length_bucket **program)
 {
     bool any = false;
-    for (uint32_t i = 0; round_gathers(runtime) && runtime->bucket_count > 0 && i < round->count;
-         i++) {
+    for (uint32_t i = 0;
+         round_gathers(runtime) && runtime->plan->bucket_count > 0 && i < round->count; i++) {
         BP_TRY(round->stage(runtime, round->user, i));
-        bp_length_bucket *fits = run_shortest(runtime, 0, 0);
+        const bp_length_bucket *fits = run_shortest(runtime, 0, 0);
         *program = any ? longer_of(*program, fits) : fits;
         any = true;
     }
@@ -163,18 +134,18 @@ static bp_status stage_own(bp_runtime *runtime, const evaluate_round *round, uin
 
 static float *losses_at(uint8_t *piece)
 {
-    return (float *)(void *)(piece + sizeof(evaluate_found));
+    return (float *)(void *)(piece + sizeof(bp_evaluate_found));
 }
 
 /* This rank's micro-batch, into its piece. */
 static bp_status run_own(bp_runtime *runtime, const evaluate_round *round, uint32_t own)
 {
-    evaluate_found *found = (void *)runtime->round.mine;
-    bp_length_bucket *program = NULL;
+    bp_evaluate_found *found = (void *)runtime->round.mine;
+    const bp_length_bucket *program = NULL;
     BP_TRY(stage_own(runtime, round, own, &program));
     BP_TRY(run_staged(runtime, program));
-    BP_TRY(run_receive(runtime, &runtime->graph, runtime->builder.result, &found->result,
-                       sizeof found->result));
+    BP_TRY(run_receive(runtime, &runtime->plan->graph, runtime->plan->builder.result,
+                       &found->result, sizeof found->result));
     found->targets = runtime->group.valid;
     found->weight = runtime->group.weight;
     if (round->losses) {
@@ -189,12 +160,13 @@ static bp_status run_own(bp_runtime *runtime, const evaluate_round *round, uint3
 
 bp_status evaluate_run(bp_runtime *runtime, const evaluate_round *round)
 {
-    const bp_spec *spec = &runtime->spec;
+    const bp_spec *spec = &runtime->plan->spec;
     const uint32_t ranks = evaluate_ranks(runtime);
     const uint32_t own = ranks > 1 ? spec->rank : 0;
-    const uint64_t logits = bp_size_mul(logits_floats(spec), sizeof(float));
+    const uint64_t logits =
+        bp_size_mul(bp_compile_logits_rows(spec), bp_compile_logits_width(spec) * sizeof(float));
     bp_round *at = &runtime->round;
-    at->logits = sizeof(evaluate_found) + (round->losses ? (size_t)losses_bytes(spec) : 0);
+    at->logits = sizeof(bp_evaluate_found) + (round->losses ? (size_t)bp_working_losses(spec) : 0);
     at->bytes = at->logits + (round->logits ? (size_t)bp_size_align(logits, sizeof(uint64_t)) : 0);
     if (own < round->count || round_gathers(runtime)) {
         BP_TRY(run_own(runtime, round, own < round->count ? own : round->count - 1));
@@ -208,14 +180,14 @@ static const uint8_t *piece_of(const bp_runtime *runtime, uint32_t at)
     return evaluate_ranks(runtime) > 1 ? round->all + at * round->bytes : round->mine;
 }
 
-const evaluate_found *evaluate_found_of(const bp_runtime *runtime, uint32_t at)
+const bp_evaluate_found *evaluate_found_of(const bp_runtime *runtime, uint32_t at)
 {
     return (const void *)piece_of(runtime, at);
 }
 
 const float *evaluate_losses_of(const bp_runtime *runtime, uint32_t at)
 {
-    return (const void *)(piece_of(runtime, at) + sizeof(evaluate_found));
+    return (const void *)(piece_of(runtime, at) + sizeof(bp_evaluate_found));
 }
 
 const float *evaluate_logits_of(const bp_runtime *runtime, uint32_t at)

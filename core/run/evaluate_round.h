@@ -7,6 +7,7 @@
 #ifndef BP_CORE_EVALUATE_ROUND_H
 #define BP_CORE_EVALUATE_ROUND_H
 
+#include "core/plan/working.h"
 #include "core/run/run_private.h"
 
 /* Stages a micro-batch of a round. */
@@ -21,15 +22,7 @@ typedef struct evaluate_round {
     const void *user;
 } evaluate_round;
 
-/* What a micro-batch came to, beside losses and logits. */
-typedef struct evaluate_found {
-    bp_result_block result;
-    uint64_t targets;
-    double weight; /* of the targets */
-} evaluate_found;
-
-/* Plan memory of it, where a token's loss has a place in it (`losses`) or not, and taking that. */
-uint64_t evaluate_round_bytes(const bp_spec *spec, bool losses);
+/* Takes plan memory for it, where a token's loss has a place in it (`losses`) or not. */
 bp_status evaluate_round_allocate(bp_runtime *runtime, bool losses) BP_MUST_CHECK;
 
 /* Micro-batches of a round, at most. */
@@ -40,7 +33,7 @@ bp_status evaluate_run(bp_runtime *runtime, const evaluate_round *round) BP_MUST
 
 /* Of the round that ran last, micro-batch `at`: what it came to; the loss of every token, (batch,
  * sequence), 0 behind a sample's end; its logits, as the padded run has them. */
-const evaluate_found *evaluate_found_of(const bp_runtime *runtime, uint32_t at);
+const bp_evaluate_found *evaluate_found_of(const bp_runtime *runtime, uint32_t at);
 const float *evaluate_losses_of(const bp_runtime *runtime, uint32_t at);
 const float *evaluate_logits_of(const bp_runtime *runtime, uint32_t at);
 

@@ -177,9 +177,6 @@ struct bp_feed {
     uint64_t steps_per_epoch;  /* 0: it was not called, or refused the feed */
 };
 
-/* Elements of int32_t that staging needs: one window of ids and one of target marks. */
-#define BP_FEED_SCRATCH(sequence) ((size_t)(sequence) + 1 + ((size_t)(sequence) + 4) / 4)
-
 /* One group staged on the host. Of each column micro-batch follows micro-batch, (micro-batches,
  * batch, elements); it has room for the whole group. */
 typedef struct bp_group {

@@ -15,9 +15,9 @@ static bp_status fits_not(bp_runtime *runtime, const char *member, uint64_t foun
 
 static const bp_input *fits_input(const bp_runtime *runtime, bp_input_from from)
 {
-    for (uint32_t i = 0; i < runtime->compile.input_count; i++) {
-        if (runtime->compile.input[i].from == from) {
-            return &runtime->compile.input[i];
+    for (uint32_t i = 0; i < runtime->plan->compile.input_count; i++) {
+        if (runtime->plan->compile.input[i].from == from) {
+            return &runtime->plan->compile.input[i];
         }
     }
     return NULL;
@@ -50,7 +50,7 @@ static bp_status fits_ids(bp_runtime *runtime, const bp_feed *feed)
  * all are below what the model's loss reads. */
 static bp_status fits_labels(bp_runtime *runtime, const bp_feed *feed)
 {
-    const bp_task task = runtime->spec.config.task;
+    const bp_task task = runtime->plan->spec.config.task;
     const bool words = task == BP_TASK_CAUSAL_LM || task == BP_TASK_MASKED_LM;
     const bool given = feed->kind == BP_LABELS_GIVEN, classes = feed->kind == BP_LABELS_CLASS;
     const bp_input *labels = fits_input(runtime, BP_INPUT_LABELS);
@@ -69,9 +69,9 @@ static bp_status fits_labels(bp_runtime *runtime, const bp_feed *feed)
 /* Weights of classes divide the loss, so they are those that the plan multiplies it with. */
 static bp_status fits_weights(bp_runtime *runtime, const bp_feed *feed)
 {
-    const float *own = runtime->spec.class_weights, *given = feed->class_weights;
+    const float *own = runtime->plan->spec.class_weights, *given = feed->class_weights;
     bool equal = (own != NULL) == (given != NULL);
-    for (uint32_t i = 0; equal && own != NULL && i < runtime->spec.config.classes; i++) {
+    for (uint32_t i = 0; equal && own != NULL && i < runtime->plan->spec.config.classes; i++) {
         equal = !(own[i] < given[i]) && !(own[i] > given[i]);
     }
     return equal ? BP_OK
@@ -80,7 +80,7 @@ static bp_status fits_weights(bp_runtime *runtime, const bp_feed *feed)
 
 bp_status run_check_feed(bp_runtime *runtime, const bp_feed *feed, uint32_t batch, uint32_t group)
 {
-    const bp_spec *spec = &runtime->spec;
+    const bp_spec *spec = &runtime->plan->spec;
     const bool pairs = spec->preference.kind != BP_PREFERENCE_NONE;
     if (feed->sequence != spec->sequence) {
         return fits_not(runtime, "sequence", feed->sequence, BP_LIMIT_EXACT, spec->sequence);
@@ -116,7 +116,7 @@ bp_status run_check_group(bp_runtime *runtime, const bp_feed *feed)
 {
     const bp_group *group = &runtime->group;
     for (uint32_t i = 0; i < group->columns; i++) {
-        const bp_input *input = &runtime->compile.input[i];
+        const bp_input *input = &runtime->plan->compile.input[i];
         const int32_t *at = group->column[i].data;
         const bool idle = input->from == BP_INPUT_TOPS && feed->teacher == NULL;
         const uint64_t count = (uint64_t)group->micros * feed->batch * group->column[i].elements;

@@ -34,10 +34,10 @@ static bool guard_find(const bp_runtime *runtime, uint32_t index, bool programs,
         return true;
     }
     index -= BP_PROGRAM_COUNT;
-    if (index >= runtime->graph.used.buffers) {
+    if (index >= runtime->plan->graph.used.buffers) {
         return false;
     }
-    const bp_buffer *buffer = &runtime->graph.buffers[index];
+    const bp_buffer *buffer = &runtime->plan->graph.buffers[index];
     const bool constant = buffer->scope == BP_SCOPE_CONSTANT;
     *found = (guard_region){.buffer = buffer, .bytes = constant ? buffer->bytes : 0};
     return true;
@@ -96,7 +96,7 @@ bp_status bp_guard_state(bp_runtime *runtime, uint64_t *sum)
     for (uint32_t i = 0; i < runtime->state_count; i++) {
         const bp_buffer *buffer = bp_runtime_state(runtime, i);
         uint64_t part;
-        BP_TRY(run_word_sum(runtime, &runtime->graph, runtime->state[i], words, &part));
+        BP_TRY(run_word_sum(runtime, &runtime->plan->graph, runtime->state[i], words, &part));
         *sum += part;
         words += buffer->bytes / sizeof(uint32_t) + 1;
     }

@@ -14,19 +14,6 @@ bp_runtime *bp_runtime_make(bp_runtime_room *room)
     return (bp_runtime *)(void *)room;
 }
 
-bp_footprint bp_runtime_footprint(const bp_runtime *runtime)
-{
-    const bp_report *report = &runtime->report;
-    if (!runtime->planned) {
-        return (bp_footprint){.host_bytes = runtime->host_bytes};
-    }
-    return (bp_footprint){.arena_bytes = report->arena_bytes,
-                          .lower_bound_bytes = report->lower_bound_bytes,
-                          .host_bytes = report->host_bytes,
-                          .parameters = report->parameters,
-                          .state_bytes = report->state_bytes};
-}
-
 const bp_error *bp_runtime_error(const bp_runtime *runtime)
 {
     return &runtime->error;
@@ -39,7 +26,7 @@ uint64_t bp_runtime_steps(const bp_runtime *runtime)
 
 const float *bp_runtime_logits(const bp_runtime *runtime)
 {
-    return runtime->planned ? runtime->logits_host : NULL;
+    return bp_runtime_planned(runtime) ? runtime->logits_host : NULL;
 }
 
 const bp_group *bp_runtime_group(const bp_runtime *runtime)
@@ -49,22 +36,26 @@ const bp_group *bp_runtime_group(const bp_runtime *runtime)
 
 uint32_t bp_runtime_length_buckets(const bp_runtime *runtime)
 {
-    return runtime->planned ? runtime->bucket_count + 1 : 0;
+    return bp_runtime_planned(runtime) ? runtime->plan->bucket_count + 1 : 0;
 }
 
 bp_length bp_runtime_length(const bp_runtime *runtime, uint32_t index)
 {
-    if (!runtime->planned || index >= runtime->bucket_count) {
-        return (bp_length){runtime->spec.sequence, runtime->padded_runs,
+    if (!bp_runtime_planned(runtime)) {
+        return (bp_length){.sequence = 0};
+    }
+    if (index >= runtime->plan->bucket_count) {
+        return (bp_length){runtime->plan->spec.sequence, runtime->padded_runs,
                            runtime->padded_evaluations};
     }
-    const bp_length_bucket *bucket = &runtime->buckets[index];
-    return (bp_length){bucket->sequence, bucket->runs, bucket->evaluations};
+    const bp_length_bucket *bucket = &runtime->plan->buckets[index];
+    const bp_length_run *run = bp_length_bucket_run(runtime, bucket);
+    return (bp_length){bucket->sequence, run->runs, run->evaluations};
 }
 
 uint32_t bp_runtime_weights(const bp_runtime *runtime)
 {
-    return runtime->planned ? runtime->builder.parameter_count : 0;
+    return bp_runtime_planned(runtime) ? runtime->plan->builder.parameter_count : 0;
 }
 
 bp_weight bp_runtime_weight(const bp_runtime *runtime, uint32_t index)
@@ -72,8 +63,8 @@ bp_weight bp_runtime_weight(const bp_runtime *runtime, uint32_t index)
     if (index >= bp_runtime_weights(runtime)) {
         return (bp_weight){.name = ""};
     }
-    const bp_parameter *parameter = &runtime->builder.parameters[index];
-    bp_weight weight = {.name = bp_graph_name(&runtime->graph, parameter->weight),
+    const bp_parameter *parameter = &runtime->plan->builder.parameters[index];
+    bp_weight weight = {.name = bp_graph_name(&runtime->plan->graph, parameter->weight),
                         .rank = parameter->rank,
                         .count = parameter->count,
                         .trainable = parameter->trainable};

@@ -1,34 +1,32 @@
 /* SPDX-License-Identifier: MIT */
-/* A training run, as its caller sees it: spec -> programs -> plan -> linked programs -> sealed ->
- * steps.
+/* A training run, as its caller sees it: a plan is opened over a device, then steps.
  *
+ *     static bp_plan_room planned;
  *     static bp_runtime_room room;
+ *     bp_plan *plan = bp_plan_begin(&planned);
+ *     bp_plan_make(plan, &spec, host_memory, host_bytes); // arena bytes are now known
  *     bp_runtime *runtime = bp_runtime_make(&room);
- *     bp_runtime_plan(runtime, &spec, host_memory, host_bytes); // arena bytes are now known
- *     bp_runtime_open(runtime, arena_memory, arena_bytes);
- *     bp_runtime_initialize(runtime);                           // or load weights, or resume
+ *     bp_runtime_open(runtime, plan, arena_memory, arena_bytes);
+ *     bp_runtime_initialize(runtime);                     // or load weights, or resume
  *     while (...) bp_runtime_step(runtime, &feed, &outcome);
  *     bp_runtime_close(runtime);
  *
- * Who takes host memory to measure calls bp_runtime_count, in bp_runtime_scratch bytes, then
- * bp_runtime_plan_dry in footprint.host_bytes, in place of bp_runtime_plan.
- *
- * The caller owns both memories and the room; nothing else is allocated. The room must not move
- * once planned, and the plan memory is the runtime's as long as it is asked for anything. Calls of
- * one runtime are made by one thread at a time. A call at the wrong time (before a plan, after one
- * that failed, before open or after close, a second open) is BP_ERR_USAGE and changes nothing; what
- * returns no status says 0, NULL or "" then. */
+ * The caller owns the memories and the rooms; nothing else is allocated. The room must not move
+ * once a plan is opened, and the plan and its memory are the runtime's as long as it is asked for
+ * anything. Calls of one runtime are made by one thread at a time. A call at the wrong time (before
+ * open or after close, a second open) is BP_ERR_USAGE and changes nothing; what returns no status
+ * says 0, NULL or "" then. */
 /* Installed as part of <bedplate/runtime.h>. */
 #ifndef BP_CORE_HANDLE_H
 #define BP_CORE_HANDLE_H
 
-#include "core/plan/spec.h"
+#include "core/plan/plan.h"
 #include "core/run/feed.h"
 
 typedef struct bp_runtime bp_runtime;
 
 /* Room for a runtime. */
-#define BP_RUNTIME_BYTES 9472
+#define BP_RUNTIME_BYTES 3584
 
 typedef union bp_runtime_room {
     unsigned char bytes[BP_RUNTIME_BYTES];
@@ -60,40 +58,13 @@ typedef struct bp_outcome {
                                     where a group has several virtual ranks */
 } bp_outcome;
 
-/* Bytes of memory that bp_runtime_count works in: closed form, no memory touched, a few hundred for
- * each parameter and each stage. BP_SIZE_INVALID when the spec makes no sense. */
-uint64_t bp_runtime_scratch(const bp_spec *spec);
-
-/* Emits the spec's programs without keeping them and counts what they hold: footprint.host_bytes is
- * then what plan and open need, at least bp_runtime_scratch. The memory, aligned to 64 bytes, is
- * free again afterwards. On failure bp_runtime_error says why. Cost: a small part of planning. */
-bp_status bp_runtime_count(bp_runtime *runtime, const bp_spec *spec, void *memory,
-                           uint64_t bytes) BP_MUST_CHECK;
-
-/* Compiles, verifies and plans what was counted. memory is aligned to 64 bytes; BP_ERR_FIT where it
- * is too small, with its bytes and those needed in the error. */
-bp_status bp_runtime_plan_dry(bp_runtime *runtime, void *memory, uint64_t bytes) BP_MUST_CHECK;
-
-/* Counts and plans, in one memory. */
-bp_status bp_runtime_plan(bp_runtime *runtime, const bp_spec *spec, void *memory,
-                          uint64_t bytes) BP_MUST_CHECK;
-
-/* What a plan says. */
-typedef struct bp_footprint {
-    uint64_t arena_bytes;       /* what open takes */
-    uint64_t lower_bound_bytes; /* the largest sum of live bytes; no layout takes less */
-    uint64_t host_bytes;        /* of the plan memory: used by a plan; before it, counted */
-    uint64_t parameters;        /* elements of all weights */
-    uint64_t state_bytes;       /* what a checkpoint holds */
-} bp_footprint;
-
-/* All of a runtime that is planned; of another one host_bytes, as far as it was counted, and 0. */
-bp_footprint bp_runtime_footprint(const bp_runtime *runtime);
-
 /* Opens the device over `arena` (aligned to BP_ARENA_ALIGNMENT; NULL where the device brings its
- * own), links, seals. BP_ERR_FIT when bytes < footprint.arena_bytes. The state is zero bytes. A
- * runtime that was closed may be opened again; after a failure it is as it was. */
-bp_status bp_runtime_open(bp_runtime *runtime, void *arena, uint64_t bytes) BP_MUST_CHECK;
+ * own) for a plan that is made, links, seals. BP_ERR_FIT when bytes < footprint.arena_bytes. The
+ * state is zero bytes. One runtime at a time has a plan open. A runtime that was closed may open
+ * its plan again, and is then what it was, or another one, with which it begins anew; after a
+ * failure it is as it was. */
+bp_status bp_runtime_open(bp_runtime *runtime, bp_plan *plan, void *arena,
+                          uint64_t bytes) BP_MUST_CHECK;
 
 /* Random weights from the seed, zero optimizer state, step 0. */
 bp_status bp_runtime_initialize(bp_runtime *runtime) BP_MUST_CHECK;
@@ -162,12 +133,12 @@ typedef struct bp_length {
     uint64_t evaluations;
 } bp_length;
 
-/* Lengths of a runtime that is planned, at least one; number `index` of them, rising; the last one
+/* Lengths of a runtime that has a plan, at least one; number `index` of them, rising; the last one
  * beyond. */
 uint32_t bp_runtime_length_buckets(const bp_runtime *runtime);
 bp_length bp_runtime_length(const bp_runtime *runtime, uint32_t index);
 
-/* A parameter of a runtime that is planned. */
+/* A parameter of a runtime that has a plan. */
 typedef struct bp_weight {
     const char *name; /* as in Hugging Face files; the runtime's */
     uint32_t rank;

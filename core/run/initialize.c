@@ -10,12 +10,12 @@
 
 void bp_runtime_given(bp_runtime *runtime, uint32_t parameter)
 {
-    runtime->builder.parameters[parameter].given = true;
+    runtime->plan->builder.parameters[parameter].given = true;
 }
 
 void bp_runtime_state_given(bp_runtime *runtime)
 {
-    for (uint32_t i = 0; i < runtime->builder.parameter_count; i++) {
+    for (uint32_t i = 0; i < runtime->plan->builder.parameter_count; i++) {
         if (bp_runtime_in_state(runtime, i)) {
             bp_runtime_given(runtime, i);
         }
@@ -24,8 +24,8 @@ void bp_runtime_state_given(bp_runtime *runtime)
 
 bool bp_runtime_in_state(const bp_runtime *runtime, uint32_t parameter)
 {
-    const uint32_t weight = runtime->builder.parameters[parameter].weight;
-    return runtime->graph.buffers[weight].scope == BP_SCOPE_PERSISTENT;
+    const uint32_t weight = runtime->plan->builder.parameters[parameter].weight;
+    return runtime->plan->graph.buffers[weight].scope == BP_SCOPE_PERSISTENT;
 }
 
 static bp_status fill_zeros(bp_runtime *runtime, const bp_buffer *buffer)
@@ -42,8 +42,9 @@ static bp_status fill_zeros(bp_runtime *runtime, const bp_buffer *buffer)
 /* What the first step finds in the control block. */
 static bp_status fill_control(bp_runtime *runtime)
 {
-    const bp_control_block control = {.scale = (float)runtime->spec.scaling.initial};
-    return bp_runtime_write(runtime, &runtime->graph.buffers[runtime->builder.control.buffer], 0,
+    const bp_control_block control = {.scale = (float)runtime->plan->spec.scaling.initial};
+    return bp_runtime_write(runtime,
+                            &runtime->plan->graph.buffers[runtime->plan->builder.control.buffer], 0,
                             &control, sizeof control);
 }
 
@@ -58,8 +59,8 @@ bp_status bp_runtime_clear(bp_runtime *runtime)
         }
     }
     BP_TRY(fill_control(runtime));
-    for (uint32_t i = 0; i < runtime->builder.parameter_count; i++) {
-        runtime->builder.parameters[i].given = false;
+    for (uint32_t i = 0; i < runtime->plan->builder.parameter_count; i++) {
+        runtime->plan->builder.parameters[i].given = false;
     }
     runtime->steps = 0;
     runtime->skipped = 0;
@@ -69,7 +70,7 @@ bp_status bp_runtime_clear(bp_runtime *runtime)
 /* Element number `at` of the matrix as it is quantised, (out, in), as the model publishes it. */
 static uint64_t published(const bp_runtime *runtime, const bp_parameter *p, uint64_t at)
 {
-    if (p->quantised == BP_QUANTISED_NONE || !runtime->spec.model->input_major) {
+    if (p->quantised == BP_QUANTISED_NONE || !runtime->plan->spec.model->input_major) {
         return at;
     }
     return at % p->shape[0] * p->shape[1] + at / p->shape[0];
@@ -77,12 +78,12 @@ static uint64_t published(const bp_runtime *runtime, const bp_parameter *p, uint
 
 static float first_value(const bp_runtime *runtime, uint32_t parameter, uint64_t at)
 {
-    const bp_parameter *p = &runtime->builder.parameters[parameter];
+    const bp_parameter *p = &runtime->plan->builder.parameters[parameter];
     if (p->init != BP_INIT_NORMAL) {
         return p->init == BP_INIT_ONES ? 1.0f : 0.0f;
     }
-    return (float)(p->deviation *
-                   bp_random_normal(runtime->spec.seed, parameter, published(runtime, p, at)));
+    return (float)(p->deviation * bp_random_normal(runtime->plan->spec.seed, parameter,
+                                                   published(runtime, p, at)));
 }
 
 /* Ones, zeros, what is to be quantised and what lives in storage, made here; every form of weight
@@ -90,7 +91,7 @@ static float first_value(const bp_runtime *runtime, uint32_t parameter, uint64_t
 static bp_status fill_weight(bp_runtime *runtime, uint32_t parameter, uint32_t pass)
 {
     float values[PIECE];
-    const bp_parameter *p = &runtime->builder.parameters[parameter];
+    const bp_parameter *p = &runtime->plan->builder.parameters[parameter];
     for (uint64_t done = 0; done < p->count;) {
         uint64_t left = p->count - done;
         uint64_t piece = left < PIECE ? left : PIECE;
@@ -107,8 +108,8 @@ static bp_status fill_weight(bp_runtime *runtime, uint32_t parameter, uint32_t p
 
 bp_status bp_runtime_draw(bp_runtime *runtime)
 {
-    for (uint32_t i = 0; i < runtime->builder.parameter_count; i++) {
-        const bp_parameter *p = &runtime->builder.parameters[i];
+    for (uint32_t i = 0; i < runtime->plan->builder.parameter_count; i++) {
+        const bp_parameter *p = &runtime->plan->builder.parameters[i];
         const bool codes = p->quantised != BP_QUANTISED_NONE;
         const bool simple = p->init == BP_INIT_ZEROS || p->init == BP_INIT_ONES;
         const bool here = !p->given && (codes || p->offloaded || p->fixed || p->aside ||

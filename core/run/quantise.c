@@ -25,15 +25,15 @@ typedef struct quantise_context {
 
 static quantise_context context_of(bp_runtime *runtime, uint32_t parameter)
 {
-    const bp_parameter *p = &runtime->builder.parameters[parameter];
-    const bp_buffer *buffers = runtime->graph.buffers;
+    const bp_parameter *p = &runtime->plan->builder.parameters[parameter];
+    const bp_buffer *buffers = runtime->plan->graph.buffers;
     return (quantise_context){.runtime = runtime,
                               .q = &runtime->quantiser,
                               .parameter = p,
                               .codes = &buffers[p->weight],
                               .scales = &buffers[p->scales],
                               .nested = p->nested != BP_NO_BUFFER ? &buffers[p->nested] : NULL,
-                              .columns = p->shape[runtime->spec.model->input_major ? 0 : 1],
+                              .columns = p->shape[runtime->plan->spec.model->input_major ? 0 : 1],
                               .packed = runtime->transfer,
                               .floats =
                                   (float *)(void *)(runtime->transfer + BP_TRANSFER_BYTES / 2)};
@@ -43,7 +43,7 @@ static quantise_context context_of(bp_runtime *runtime, uint32_t parameter)
 static void fill_blocks(const quantise_context *context, const float *values, uint64_t blocks,
                         float *scales, uint8_t *codes)
 {
-    const bp_device *device = context->runtime->spec.device;
+    const bp_device *device = context->runtime->plan->spec.device;
     if (device->four_blocks != NULL) {
         device->four_blocks(context->runtime->device, context->parameter->quantised, values, blocks,
                             scales, codes);
@@ -239,7 +239,7 @@ bp_status bp_runtime_quantise(bp_runtime *runtime, uint32_t parameter, uint32_t 
         !whole) {
         return bp_error_set(&runtime->error, BP_ERR_USAGE, where,
                             "a weight is quantised in whole blocks, and only if it is to be",
-                            bp_graph_name(&runtime->graph, context.parameter->weight));
+                            bp_graph_name(&runtime->plan->graph, context.parameter->weight));
     }
     for (uint64_t done = 0; done < count;) {
         uint64_t piece = count - done < PIECE ? count - done : PIECE;

@@ -10,13 +10,13 @@ static const char where[] = "run";
 
 static uint64_t offset_of(const bp_runtime *runtime, bp_ref ref)
 {
-    return bp_buffer_address(&runtime->graph.buffers[ref.buffer]) + ref.offset;
+    return bp_buffer_address(&runtime->plan->graph.buffers[ref.buffer]) + ref.offset;
 }
 
 static bp_status device_failed(bp_runtime *runtime, bp_status status)
 {
     return bp_error_set(&runtime->error, status, where, "the device failed while running",
-                        runtime->spec.device->name);
+                        runtime->plan->spec.device->name);
 }
 
 /* Bytes of a column that a micro-batch has. */
@@ -28,7 +28,7 @@ static size_t column_bytes(uint32_t batch, const bp_column *column)
 /* Of each sample what a program for shorter sequences reads: the first elements. */
 static void copy_bucket(const bp_runtime *runtime, const run_inputs *in, uint8_t *slot)
 {
-    for (uint32_t i = 0; i < runtime->compile.input_count; i++) {
+    for (uint32_t i = 0; i < runtime->plan->compile.input_count; i++) {
         const bp_column *column = &runtime->group.column[i];
         const size_t size = bp_dtype_bytes(column->dtype), from = column->elements * size;
         const size_t to = in->bucket->elements[i] * size;
@@ -41,11 +41,11 @@ static void copy_bucket(const bp_runtime *runtime, const run_inputs *in, uint8_t
 
 static void copy_whole(const bp_runtime *runtime, const run_inputs *in, uint8_t *slot)
 {
-    for (uint32_t i = 0; i < runtime->compile.input_count; i++) {
+    for (uint32_t i = 0; i < runtime->plan->compile.input_count; i++) {
         const bp_column *column = &runtime->group.column[i];
         const size_t whole = column_bytes(in->batch, column);
         if (in->from[i] != NULL) {
-            memcpy(slot + runtime->builder.declared[i].offset, in->from[i],
+            memcpy(slot + runtime->plan->builder.declared[i].offset, in->from[i],
                    in->tokens > 0 ? in->tokens * bp_dtype_bytes(column->dtype) : whole);
         }
     }
@@ -54,9 +54,9 @@ static void copy_whole(const bp_runtime *runtime, const run_inputs *in, uint8_t 
 bp_status run_send(bp_runtime *runtime, const bp_step_block *block, const run_inputs *in)
 {
     uint8_t *slot = runtime->staging[runtime->slot];
-    size_t bytes = (size_t)bp_compile_micro_bytes(&runtime->spec);
+    size_t bytes = (size_t)bp_compile_micro_bytes(&runtime->plan->spec);
     runtime->slot ^= 1;
-    memset(slot, 0, (size_t)bp_compile_step_room(&runtime->spec));
+    memset(slot, 0, (size_t)bp_compile_step_room(&runtime->plan->spec));
     memcpy(slot, block, sizeof *block);
     if (in->bucket != NULL) {
         copy_bucket(runtime, in, slot);
@@ -64,8 +64,8 @@ bp_status run_send(bp_runtime *runtime, const bp_step_block *block, const run_in
     } else {
         copy_whole(runtime, in, slot);
     }
-    const bp_device *device = runtime->spec.device;
-    uint64_t place = offset_of(runtime, runtime->builder.step) + in->micro * (uint64_t)bytes;
+    const bp_device *device = runtime->plan->spec.device;
+    uint64_t place = offset_of(runtime, runtime->plan->builder.step) + in->micro * (uint64_t)bytes;
     bp_status status = device->upload(runtime->device, place, slot, bytes);
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
 }
@@ -73,12 +73,12 @@ bp_status run_send(bp_runtime *runtime, const bp_step_block *block, const run_in
 /* Where the feed has staged micro-batch `micro` of a column. */
 static void *staged_micro(const bp_runtime *runtime, const bp_column *column, uint32_t micro)
 {
-    return (uint8_t *)column->data + micro * column_bytes(runtime->spec.batch, column);
+    return (uint8_t *)column->data + micro * column_bytes(runtime->plan->spec.batch, column);
 }
 
 run_inputs run_inputs_of(const bp_runtime *runtime, uint32_t micro, uint32_t place)
 {
-    run_inputs in = {.batch = runtime->spec.batch, .micro = place};
+    run_inputs in = {.batch = runtime->plan->spec.batch, .micro = place};
     for (uint32_t i = 0; i < runtime->group.columns; i++) {
         in.from[i] = staged_micro(runtime, &runtime->group.column[i], micro);
     }
@@ -91,7 +91,7 @@ static void stage_nothing(bp_runtime *runtime, uint32_t micro)
     for (uint32_t i = 0; i < runtime->group.columns; i++) {
         const bp_column *column = &runtime->group.column[i];
         int32_t *to = staged_micro(runtime, column, micro);
-        for (size_t e = 0; e < (size_t)runtime->spec.batch * column->elements; e++) {
+        for (size_t e = 0; e < (size_t)runtime->plan->spec.batch * column->elements; e++) {
             to[e] = column->fill;
         }
     }
@@ -100,7 +100,7 @@ static void stage_nothing(bp_runtime *runtime, uint32_t micro)
 static bp_status run_number(bp_runtime *runtime, uint32_t number)
 {
     runtime->zeroed = false;
-    bp_status status = runtime->spec.device->run(runtime->device, number);
+    bp_status status = runtime->plan->spec.device->run(runtime->device, number);
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
 }
 
@@ -110,17 +110,17 @@ static bp_status run(bp_runtime *runtime, bp_program_kind program)
 }
 
 /* The shortest of the programs that hold `tokens` tokens of each sample; NULL: the padded run's. */
-static bp_length_bucket *shortest(const bp_runtime *runtime, uint32_t tokens)
+static const bp_length_bucket *shortest(const bp_runtime *runtime, uint32_t tokens)
 {
-    for (uint32_t i = 0; i < runtime->bucket_count; i++) {
-        if (runtime->buckets[i].sequence >= tokens) {
-            return &runtime->buckets[i];
+    for (uint32_t i = 0; i < runtime->plan->bucket_count; i++) {
+        if (runtime->plan->buckets[i].sequence >= tokens) {
+            return &runtime->plan->buckets[i];
         }
     }
     return NULL;
 }
 
-bp_length_bucket *run_shortest(const bp_runtime *runtime, uint32_t first, uint32_t last)
+const bp_length_bucket *run_shortest(const bp_runtime *runtime, uint32_t first, uint32_t last)
 {
     uint32_t tokens = 0;
     for (uint32_t i = first; runtime->group.longest != NULL && i <= last; i++) {
@@ -136,26 +136,28 @@ bp_status run_length(bp_runtime *runtime, const bp_length_bucket *bucket, bp_pro
                           : run_number(runtime, bp_length_bucket_program(runtime, bucket, program));
 }
 
-static void count_runs(bp_runtime *runtime, bp_length_bucket *bucket, uint32_t micros)
+static void count_runs(bp_runtime *runtime, const bp_length_bucket *bucket, uint32_t micros)
 {
-    uint64_t *runs = bucket != NULL ? &bucket->runs : &runtime->padded_runs;
-    const uint32_t sequence = bucket != NULL ? bucket->sequence : runtime->spec.sequence;
+    uint64_t *runs =
+        bucket != NULL ? &bp_length_bucket_run(runtime, bucket)->runs : &runtime->padded_runs;
+    const uint32_t sequence = bucket != NULL ? bucket->sequence : runtime->plan->spec.sequence;
     *runs += micros;
-    runtime->places += (uint64_t)micros * runtime->spec.batch * sequence;
+    runtime->places += (uint64_t)micros * runtime->plan->spec.batch * sequence;
 }
 
 bp_status run_receive(bp_runtime *runtime, const bp_graph *graph, bp_ref from, void *to,
                       size_t bytes)
 {
     const uint64_t place = bp_buffer_address(&graph->buffers[from.buffer]) + from.offset;
-    const bp_status status = runtime->spec.device->download(runtime->device, place, to, bytes);
+    const bp_status status =
+        runtime->plan->spec.device->download(runtime->device, place, to, bytes);
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
 }
 
 bp_status run_word_sum(bp_runtime *runtime, const bp_graph *graph, uint32_t buffer, uint64_t from,
                        uint64_t *sum)
 {
-    const bp_device *device = runtime->spec.device;
+    const bp_device *device = runtime->plan->spec.device;
     const bp_buffer *which = &graph->buffers[buffer];
     const uint64_t place = bp_buffer_address(which);
     *sum = 0;
@@ -174,7 +176,7 @@ bp_status run_word_sum(bp_runtime *runtime, const bp_graph *graph, uint32_t buff
 
 bp_status run_require(bp_runtime *runtime, bp_program_kind program, const char *text)
 {
-    if (runtime->open && runtime->graph.program_count[program] > 0) {
+    if (runtime->open && runtime->plan->graph.program_count[program] > 0) {
         return BP_OK;
     }
     return bp_error_set(&runtime->error, BP_ERR_USAGE, where, text, NULL);
@@ -183,7 +185,7 @@ bp_status run_require(bp_runtime *runtime, bp_program_kind program, const char *
 /* Runs of ops [first, end) of the program that draws. */
 static bp_status run_draws(bp_runtime *runtime, uint32_t first, uint32_t end)
 {
-    const bp_device *device = runtime->spec.device;
+    const bp_device *device = runtime->plan->spec.device;
     const bp_linked_program *draws = &runtime->link.programs[BP_PROGRAM_INITIALIZE];
     bp_status status = BP_OK;
     runtime->zeroed = false;
@@ -198,15 +200,15 @@ static bp_status run_draws(bp_runtime *runtime, uint32_t first, uint32_t end)
 /* Whether op number `index` of the program that draws is for a parameter that was given. */
 static bool draws_given(const bp_runtime *runtime, uint32_t index)
 {
-    const bp_graph *graph = &runtime->graph;
+    const bp_graph *graph = &runtime->plan->graph;
     const bp_op *op = &graph->ops[graph->program_first[BP_PROGRAM_INITIALIZE] + index];
-    return runtime->builder.parameters[op->action].given;
+    return runtime->plan->builder.parameters[op->action].given;
 }
 
 bp_status bp_runtime_draw_normal(bp_runtime *runtime)
 {
     const bp_linked_program *draws = &runtime->link.programs[BP_PROGRAM_INITIALIZE];
-    const bp_step_block block = {.seed = runtime->spec.seed};
+    const bp_step_block block = {.seed = runtime->plan->spec.seed};
     uint32_t left = 0;
     for (uint32_t i = 0; i < draws->count; i++) {
         left += draws_given(runtime, i) ? 0 : 1;
@@ -223,7 +225,7 @@ bp_status bp_runtime_draw_normal(bp_runtime *runtime)
         }
     }
     BP_TRY(run_draws(runtime, first, draws->count));
-    bp_status status = runtime->spec.device->wait(runtime->device);
+    bp_status status = runtime->plan->spec.device->wait(runtime->device);
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
 }
 
@@ -248,7 +250,8 @@ static bp_status run_deciding(bp_runtime *runtime, const bp_length_bucket *bucke
     }
     const bool own = bucket != NULL; /* which has no update of its own */
     const bp_linked_program *linked =
-        own ? &bucket->link.programs[program] : &runtime->link.programs[program];
+        own ? &bp_length_bucket_run(runtime, bucket)->link.programs[program]
+            : &runtime->link.programs[program];
     const uint32_t decides = step_check_find(linked);
     runtime->decided = (run_decided){
         .bucket = bucket,
@@ -256,16 +259,16 @@ static bp_status run_deciding(bp_runtime *runtime, const bp_length_bucket *bucke
         .first = decides + 1,
         .count = linked->count - decides - 1};
     runtime->zeroed = false;
-    bp_status status =
-        runtime->spec.device->run_ops(runtime->device, runtime->decided.program, 0, decides + 1);
+    bp_status status = runtime->plan->spec.device->run_ops(
+        runtime->device, runtime->decided.program, 0, decides + 1);
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
 }
 
 bp_status run_rest(bp_runtime *runtime)
 {
     const run_decided *decided = &runtime->decided;
-    bp_status status = runtime->spec.device->run_ops(runtime->device, decided->program,
-                                                     decided->first, decided->count);
+    bp_status status = runtime->plan->spec.device->run_ops(runtime->device, decided->program,
+                                                           decided->first, decided->count);
     return status == BP_OK ? BP_OK : device_failed(runtime, status);
 }
 
@@ -276,7 +279,7 @@ static bp_status run_micro(bp_runtime *runtime, bp_step_block *block, uint32_t m
     run_inputs in = run_inputs_of(runtime, micro, 0);
     const bool vectors = program == BP_PROGRAM_VECTORS_FIRST || program == BP_PROGRAM_VECTORS_NEXT;
     in.bucket = vectors ? NULL : run_shortest(runtime, micro, micro);
-    block->sample = micro * runtime->spec.batch;
+    block->sample = micro * runtime->plan->spec.batch;
     BP_TRY(run_send(runtime, block, &in));
     count_runs(runtime, in.bucket, 1);
     return program == BP_PROGRAM_STEP ? run_deciding(runtime, in.bucket, program)
@@ -288,10 +291,10 @@ static bp_status run_micro(bp_runtime *runtime, bp_step_block *block, uint32_t m
 static bp_status run_whole_group(bp_runtime *runtime, bp_step_block *block)
 {
     const bp_group *group = &runtime->group;
-    const bool shares = bp_spec_ranks(&runtime->spec) > 1;
-    const uint32_t first = shares ? runtime->spec.rank * runtime->compile.micros : 0;
-    const uint32_t end = first + runtime->compile.micros;
-    bp_length_bucket *bucket =
+    const bool shares = bp_spec_ranks(&runtime->plan->spec) > 1;
+    const uint32_t first = shares ? runtime->plan->spec.rank * runtime->plan->compile.micros : 0;
+    const uint32_t end = first + runtime->plan->compile.micros;
+    const bp_length_bucket *bucket =
         run_shortest(runtime, first, (end < group->micros ? end : group->micros) - 1);
     for (uint32_t micro = first; micro < end; micro++) {
         if (micro >= group->micros) {
@@ -299,10 +302,10 @@ static bp_status run_whole_group(bp_runtime *runtime, bp_step_block *block)
         }
         run_inputs in = run_inputs_of(runtime, micro, micro - first);
         in.bucket = bucket;
-        block->sample = micro * runtime->spec.batch;
+        block->sample = micro * runtime->plan->spec.batch;
         BP_TRY(run_send(runtime, block, &in));
     }
-    count_runs(runtime, bucket, runtime->compile.micros);
+    count_runs(runtime, bucket, runtime->plan->compile.micros);
     return run_deciding(runtime, bucket, BP_PROGRAM_STEP);
 }
 
@@ -319,13 +322,13 @@ static bp_status run_vectors(bp_runtime *runtime, bp_step_block *block)
 
 bp_status run_group(bp_runtime *runtime, bp_step_block *block)
 {
-    if (bp_spec_whole_group(&runtime->spec)) {
+    if (bp_spec_whole_group(&runtime->plan->spec)) {
         return run_whole_group(runtime, block);
     }
-    if (runtime->spec.accumulation == 1) {
+    if (runtime->plan->spec.accumulation == 1) {
         return run_micro(runtime, block, 0, BP_PROGRAM_STEP);
     }
-    if (bp_spec_keeps_vectors(&runtime->spec)) {
+    if (bp_spec_keeps_vectors(&runtime->plan->spec)) {
         BP_TRY(run_vectors(runtime, block));
     }
     BP_TRY(run_micro(runtime, block, 0, BP_PROGRAM_MICRO_FIRST));
@@ -337,7 +340,7 @@ bp_status run_group(bp_runtime *runtime, bp_step_block *block)
 
 void run_outcome(const bp_runtime *runtime, const bp_result_block *result, bp_outcome *outcome)
 {
-    const bp_scaling *scaling = &runtime->spec.scaling;
+    const bp_scaling *scaling = &runtime->plan->spec.scaling;
     const bool retry =
         scaling->kind == BP_SCALING_DYNAMIC && (double)result->scale > least_scale(scaling);
     outcome->places = runtime->places;
@@ -351,10 +354,11 @@ void run_outcome(const bp_runtime *runtime, const bp_result_block *result, bp_ou
 
 bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *outcome)
 {
-    const bp_spec *spec = &runtime->spec;
+    BP_TRY(bp_runtime_require(runtime, runtime->open, "the runtime is not open"));
+    const bp_spec *spec = &runtime->plan->spec;
     bool single = spec->accumulation == 1 || bp_spec_whole_group(spec);
     bp_program_kind first = single ? BP_PROGRAM_STEP : BP_PROGRAM_MICRO_FIRST;
-    BP_TRY(run_require(runtime, first, "the plan has no training programs, or is not open"));
+    BP_TRY(run_require(runtime, first, "the plan has no training programs"));
     if (spec->distill.top_k > 0 && !spec->distill.is_teacher && feed->teacher == NULL) {
         return bp_error_set(&runtime->error, BP_ERR_USAGE, where, "the feed has no teacher", NULL);
     }
@@ -379,7 +383,7 @@ bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *
     bp_step_block block = {.seed = spec->seed,
                            .step = runtime->steps,
                            .learning_rate = (float)rate,
-                           .mask_span = runtime->bucket_count > 0 ? spec->sequence : 0,
+                           .mask_span = runtime->plan->bucket_count > 0 ? spec->sequence : 0,
                            .samples = runtime->group.samples,
                            .inverse_valid = (float)(1.0 / runtime->group.weight)};
     bp_result_block result;
@@ -390,7 +394,8 @@ bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *
         return BP_OK;
     }
     BP_TRY(run_group(runtime, &block));
-    BP_TRY(run_receive(runtime, &runtime->graph, runtime->builder.result, &result, sizeof result));
+    BP_TRY(run_receive(runtime, &runtime->plan->graph, runtime->plan->builder.result, &result,
+                       sizeof result));
     runtime->steps++;
     run_outcome(runtime, &result, outcome);
     return BP_OK;
@@ -407,9 +412,9 @@ bp_status bp_runtime_restart(bp_runtime *runtime)
 /* Whether the model reads a text of so many tokens by what it has for long ones. */
 static bool reads_far(const bp_runtime *runtime, uint32_t tokens)
 {
-    const bp_model *model = runtime->spec.model;
+    const bp_model *model = runtime->plan->spec.model;
     const uint32_t near =
-        model->near_tokens != NULL ? model->near_tokens(&runtime->spec.config) : 0;
+        model->near_tokens != NULL ? model->near_tokens(&runtime->plan->spec.config) : 0;
     return near > 0 && tokens > near;
 }
 
@@ -430,7 +435,7 @@ bp_status bp_runtime_rewind(bp_runtime *runtime, uint32_t tokens, bool *kept)
                               "that many tokens were not accepted", NULL, tokens, BP_LIMIT_MOST,
                               runtime->position);
     }
-    *kept = runtime->spec.model->pads; /* later tokens change nothing of earlier ones */
+    *kept = runtime->plan->spec.model->pads; /* later tokens change nothing of earlier ones */
     runtime->position = *kept ? tokens : runtime->position;
     runtime->text = *kept ? 0 : runtime->text;
     return BP_OK;
@@ -440,14 +445,14 @@ bp_status bp_runtime_rewind(bp_runtime *runtime, uint32_t tokens, bool *kept)
  * leaves what depends on weights alone (layers/nodes/magnitude.c). */
 static bool run_prefills(const bp_runtime *runtime, uint32_t tokens)
 {
-    return tokens > 1 || (runtime->position == 0 && runtime->spec.lora.magnitudes);
+    return tokens > 1 || (runtime->position == 0 && runtime->plan->spec.lora.magnitudes);
 }
 
 /* Runs a decode program over the ids that lie in the transfer's memory, and goes on by `tokens`. */
 static bp_status run_tokens(bp_runtime *runtime, uint32_t rows, uint32_t tokens)
 {
     const bool prefills = run_prefills(runtime, tokens);
-    const bp_step_block block = {.seed = runtime->spec.seed,
+    const bp_step_block block = {.seed = runtime->plan->spec.seed,
                                  .position = runtime->position,
                                  .last_row = prefills ? tokens - 1 : 0};
     run_inputs in = {.tokens = rows};
@@ -455,8 +460,8 @@ static bp_status run_tokens(bp_runtime *runtime, uint32_t rows, uint32_t tokens)
     for (uint32_t i = 0; i < rows; i++) {
         extents[i] = (int32_t)runtime->text;
     }
-    for (uint32_t i = 0; i < runtime->compile.input_count; i++) {
-        const bp_input *input = &runtime->compile.input[i];
+    for (uint32_t i = 0; i < runtime->plan->compile.input_count; i++) {
+        const bp_input *input = &runtime->plan->compile.input[i];
         const void *from = input->from == BP_INPUT_EXTENTS ? (void *)extents : runtime->transfer;
         in.from[i] = input->decodes ? from : NULL;
     }
@@ -471,8 +476,8 @@ static bp_status run_tokens(bp_runtime *runtime, uint32_t rows, uint32_t tokens)
 static bp_status accept_some(bp_runtime *runtime, const int32_t *ids, uint32_t count,
                              uint32_t *taken)
 {
-    const uint32_t rows = bp_compile_prefill_rows(&runtime->spec);
-    const uint32_t written = bp_spec_decode_rows(&runtime->spec);
+    const uint32_t rows = bp_compile_prefill_rows(&runtime->plan->spec);
+    const uint32_t written = bp_spec_decode_rows(&runtime->plan->spec);
     const uint32_t n = count < rows ? count : rows;
     int32_t *padded = (int32_t *)runtime->transfer;
     memset(padded, 0, rows * sizeof *padded);
@@ -489,7 +494,7 @@ static bp_status accept_some(bp_runtime *runtime, const int32_t *ids, uint32_t c
 static bp_status check_ids(bp_runtime *runtime, const int32_t *ids, uint32_t count, uint32_t tokens)
 {
     BP_TRY(run_require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
-    const uint32_t room = runtime->spec.generate_context - runtime->position;
+    const uint32_t room = runtime->plan->spec.generate_context - runtime->position;
     if (tokens > room) {
         return bp_error_limit(&runtime->error, BP_ERR_FIT, where,
                               "the tokens do not fit the generation context", NULL, tokens,
@@ -505,10 +510,10 @@ static bp_status check_ids(bp_runtime *runtime, const int32_t *ids, uint32_t cou
                               NULL, text, BP_LIMIT_NONE, 0);
     }
     for (uint32_t i = 0; i < count; i++) {
-        if ((uint32_t)ids[i] >= runtime->spec.config.vocabulary) {
+        if ((uint32_t)ids[i] >= runtime->plan->spec.config.vocabulary) {
             return bp_error_limit(&runtime->error, BP_ERR_DATA, where,
                                   "a token id is not below the model's vocabulary", NULL, ids[i],
-                                  BP_LIMIT_BELOW, runtime->spec.config.vocabulary);
+                                  BP_LIMIT_BELOW, runtime->plan->spec.config.vocabulary);
         }
     }
     runtime->text = text;
@@ -519,8 +524,8 @@ static bp_status check_ids(bp_runtime *runtime, const int32_t *ids, uint32_t cou
 /* Logits of `rows` sequences come to the host. */
 static bp_status receive_logits(bp_runtime *runtime, bp_ref from, uint32_t rows)
 {
-    return run_receive(runtime, &runtime->graph, from, runtime->logits_host,
-                       (size_t)rows * runtime->spec.config.vocabulary * sizeof(float));
+    return run_receive(runtime, &runtime->plan->graph, from, runtime->logits_host,
+                       (size_t)rows * runtime->plan->spec.config.vocabulary * sizeof(float));
 }
 
 bp_status bp_runtime_accept(bp_runtime *runtime, const int32_t *ids, uint32_t count)
@@ -530,15 +535,16 @@ bp_status bp_runtime_accept(bp_runtime *runtime, const int32_t *ids, uint32_t co
     for (uint32_t done = 0; done < count; done += taken) {
         BP_TRY(accept_some(runtime, ids + done, count - done, &taken));
     }
-    return receive_logits(runtime,
-                          taken > 1 ? runtime->builder.logits : runtime->builder.logits_each, 1);
+    return receive_logits(
+        runtime, taken > 1 ? runtime->plan->builder.logits : runtime->plan->builder.logits_each, 1);
 }
 
 bp_status bp_runtime_accept_each(bp_runtime *runtime, const int32_t *ids)
 {
-    const uint32_t rows = bp_spec_decode_rows(&runtime->spec);
+    BP_TRY(bp_runtime_require(runtime, runtime->open, "the runtime is not open"));
+    const uint32_t rows = bp_spec_decode_rows(&runtime->plan->spec);
     BP_TRY(check_ids(runtime, ids, rows, 1));
     memcpy(runtime->transfer, ids, rows * sizeof *ids);
     BP_TRY(run_tokens(runtime, rows, 1));
-    return receive_logits(runtime, runtime->builder.logits_each, rows);
+    return receive_logits(runtime, runtime->plan->builder.logits_each, rows);
 }

@@ -8,10 +8,10 @@
 /* What one run is fed: of each declared input; NULL: nothing of it. */
 typedef struct run_inputs {
     const void *from[BP_INPUTS_MAX];
-    size_t tokens;            /* generating: how many there are; 0: a whole micro-batch */
-    uint32_t batch;           /* samples of a micro-batch */
-    uint32_t micro;           /* which micro-batch's place they take on the device */
-    bp_length_bucket *bucket; /* whose program reads them; NULL: the padded run's */
+    size_t tokens;                  /* generating: how many there are; 0: a whole micro-batch */
+    uint32_t batch;                 /* samples of a micro-batch */
+    uint32_t micro;                 /* which micro-batch's place they take on the device */
+    const bp_length_bucket *bucket; /* whose program reads them; NULL: the padded run's */
 } run_inputs;
 
 /* Micro-batch `micro` of the staged group, for the place of number `place`. */
@@ -19,7 +19,7 @@ run_inputs run_inputs_of(const bp_runtime *runtime, uint32_t micro, uint32_t pla
 
 /* The shortest programs that hold micro-batches first .. last of the staged group; NULL: the padded
  * run's. */
-bp_length_bucket *run_shortest(const bp_runtime *runtime, uint32_t first, uint32_t last);
+const bp_length_bucket *run_shortest(const bp_runtime *runtime, uint32_t first, uint32_t last);
 
 /* Copies the step block and the inputs into the next staging slot and from there to the device. */
 bp_status run_send(bp_runtime *runtime, const bp_step_block *block,

@@ -5,11 +5,9 @@
 #define BP_CORE_RUNTIME_H
 
 #include "arena/arena.h"
-#include "core/plan/compile.h"
-#include "core/plan/passes/resident.h"
+#include "core/plan/planned.h"
 #include "core/ops/cascade.h"
 #include "core/ir/link.h"
-#include "core/ir/report.h"
 #include "core/ir/step.h"
 #include "core/run/handle.h"
 #include "core/run/step_check.h"
@@ -52,27 +50,17 @@ typedef struct run_decided {
 } run_decided;
 
 struct bp_runtime {
-    bp_spec spec;
+    bp_plan *plan;  /* NULL: none was taken */
     bp_error error; /* the first error of any call */
-    bp_report report;
-    bp_resident resident; /* of what is fetched from the offload tier */
-    bp_arena host;        /* the caller's plan memory */
-    bp_graph_limits rows; /* of the graph's tables, counted */
-    uint64_t host_bytes;  /* of the plan memory that is needed */
-    bp_graph graph;
-    bp_builder builder;
-    bp_compile compile; /* the schedule of one micro-batch, for listings */
     bp_link link;
-    bp_length_bucket *buckets; /* length buckets, rising; inside host */
-    uint32_t bucket_count;
-    const char *left_out; /* why there are fewer of them than asked for; NULL: there are all */
+    bp_length_run *lengths; /* of the plan's length buckets */
     bp_sorted sorted;
     bp_round round;
     uint64_t padded_runs; /* micro-batches that ran at full length, as bp_length_bucket.runs */
     uint64_t padded_evaluations;
     uint64_t places;                   /* of the step being run, as bp_outcome.places */
     double metrics[BP_METRIC_NUMBERS]; /* of the last evaluation, over pairs of rows */
-    bp_length_bucket *evaluated;       /* whose eval program ran last; NULL: the padded run's */
+    const bp_length_bucket *evaluated; /* whose eval program ran last; NULL: the padded run's */
     void *device;                      /* the device's context, inside host */
     const bp_fabric *fabric;           /* open, of several ranks; NULL: there is one */
     void *fabric_rank;                 /* its context */
@@ -92,8 +80,6 @@ struct bp_runtime {
     uint32_t position; /* tokens in the decode caches */
     uint32_t text;     /* tokens of the text that they belong to, as far as is known */
     bool far;          /* they were read as those of a text beyond the model's near_tokens */
-    bool counted;      /* and nothing else yet: a plan may follow */
-    bool planned;
     bool open;
     bool zeroed; /* the arenas' bytes are as they were given, and those were zero */
 };
@@ -101,25 +87,22 @@ struct bp_runtime {
 /* BP_ERR_USAGE with `text` where the runtime is not in that state. */
 bp_status bp_runtime_require(bp_runtime *runtime, bool state, const char *text) BP_MUST_CHECK;
 
-/* Bytes of host memory that plan and open allocate where the graph's tables have so many rows. */
-uint64_t bp_runtime_bytes(const bp_spec *spec, const bp_graph_limits *rows);
+/* The runtime of a plan, before a device: it works in what the plan has left of its memory, links
+ * there, and is what it was where it has taken this plan before. bp_runtime_open does it; who wants
+ * to know the bytes earlier calls it first. BP_ERR_USAGE: the plan is not made, or is open. */
+bp_status bp_runtime_take(bp_runtime *runtime, bp_plan *plan) BP_MUST_CHECK;
 
-/* Of a runtime that was counted: its programs and its report as bp_runtime_plan_dry makes them, but
- * neither verified nor linked, without length buckets, and so without host_bytes. For choosing
- * among many plans, of which the chosen one is then planned: the runtime is of no other use before.
- * Cost: about half of a plan's, much less beyond the wish's limit. */
-bp_status bp_runtime_measure(bp_runtime *runtime, bp_report_wish wish, void *memory,
-                             uint64_t bytes) BP_MUST_CHECK;
-
-/* Of a runtime that was counted: its programs alone, with what stays in the arena of what is
- * fetched from the offload tier (runtime->resident), neither verified nor laid out. For choosing
- * what lives there: the runtime is of no other use before it is planned. */
-bp_status bp_runtime_write_counted(bp_runtime *runtime, void *memory, uint64_t bytes) BP_MUST_CHECK;
+/* Whether a plan was taken, and is what it was then. */
+static inline bool bp_runtime_planned(const bp_runtime *runtime)
+{
+    return runtime->plan != NULL && runtime->plan->taken == runtime;
+}
 
 /* bp_runtime_open over an arena per memory space (report.arena_bytes, report.host.arena_bytes), and
  * over a fabric that is open on every rank: then all ranks must have made the same plan, which is
  * asked before the device is opened. BP_ERR_FIT names the space that is too small. */
-bp_status bp_runtime_open_regions(bp_runtime *runtime, const bp_regions *given) BP_MUST_CHECK;
+bp_status bp_runtime_open_regions(bp_runtime *runtime, bp_plan *plan,
+                                  const bp_regions *given) BP_MUST_CHECK;
 
 /* bp_runtime_initialize in parts, for those who bring weights: clear, then load, saying of each
  * parameter that it is given, then draw.

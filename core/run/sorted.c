@@ -5,73 +5,39 @@
 #include <string.h>
 
 #include "core/base/sort.h"
-
-#define SORTED_ALIGNMENT 64
-#define SORTED_BYTES     ((uint64_t)1 << 20) /* kept results, at most */
-#define SORTED_GROUPS    64
+#include "core/plan/working.h"
 
 static const char where[] = "evaluate";
-
-/* Floats of the logits that a sample has. */
-static uint64_t logits_of(const bp_spec *spec)
-{
-    const uint64_t rows = bp_compile_logits_rows(spec) / bp_spec_eval_batch(spec);
-    return bp_size_mul(rows, bp_compile_logits_width(spec));
-}
-
-static uint64_t sample_bytes(const bp_spec *spec)
-{
-    const uint64_t floats = bp_size_add(spec->sequence, logits_of(spec));
-    return bp_size_add(bp_size_mul(floats, sizeof(float)), 2 * sizeof(uint32_t));
-}
-
-/* Groups whose results are kept at one time; less than 2: it is not worth it. */
-static uint32_t groups_of(const bp_spec *spec)
-{
-    const uint64_t bytes = bp_size_mul(sample_bytes(spec), bp_spec_eval_batch(spec));
-    const uint64_t groups = SORTED_BYTES / bytes;
-    const bool pairs = spec->preference.kind != BP_PREFERENCE_NONE; /* which stay together */
-    const bool wanted = spec->evaluate && spec->length_count > 0 && groups >= 2 && !pairs;
-    return !wanted ? 0 : groups < SORTED_GROUPS ? (uint32_t)groups : SORTED_GROUPS;
-}
-
-uint64_t bp_sorted_bytes(const bp_spec *spec)
-{
-    const uint64_t groups = groups_of(spec);
-    const uint64_t kept =
-        bp_size_mul(bp_size_mul(sample_bytes(spec), bp_spec_eval_batch(spec)), groups);
-    const uint64_t windows = (uint64_t)bp_spec_eval_batch(spec) * sizeof(uint64_t);
-    const uint64_t sorted = groups > 0 ? bp_size_add(kept, windows + 5 * SORTED_ALIGNMENT) : 0;
-    return bp_size_add(sorted, evaluate_round_bytes(spec, groups > 0));
-}
 
 /* Whether the losses lie in the arena when the eval program has ended: their last use is its last
  * op, and what is dead is not poisoned. */
 static bool losses_stay(const bp_runtime *runtime)
 {
-    const bp_graph *graph = &runtime->graph;
-    const bp_buffer *losses = &graph->buffers[runtime->builder.losses_kept.buffer];
-    return !runtime->spec.poison && losses->upper == graph->program_first[BP_PROGRAM_EVAL] +
-                                                         graph->program_count[BP_PROGRAM_EVAL];
+    const bp_graph *graph = &runtime->plan->graph;
+    const bp_buffer *losses = &graph->buffers[runtime->plan->builder.losses_kept.buffer];
+    return !runtime->plan->spec.poison &&
+           losses->upper ==
+               graph->program_first[BP_PROGRAM_EVAL] + graph->program_count[BP_PROGRAM_EVAL];
 }
 
 bp_status bp_sorted_allocate(bp_runtime *runtime)
 {
-    const bp_spec *spec = &runtime->spec;
-    const uint32_t groups = groups_of(spec);
+    const bp_spec *spec = &runtime->plan->spec;
+    const uint32_t groups = bp_working_sorted_groups(spec);
     bp_sorted *sorted = &runtime->sorted;
     BP_TRY(evaluate_round_allocate(runtime, groups > 0));
-    if (groups == 0 || runtime->bucket_count == 0 || !losses_stay(runtime)) {
+    if (groups == 0 || runtime->plan->bucket_count == 0 || !losses_stay(runtime)) {
         return BP_OK;
     }
     const uint64_t samples = (uint64_t)groups * bp_spec_eval_batch(spec);
     const uint64_t bytes[5] = {samples * sizeof(uint32_t), samples * sizeof(uint32_t),
                                samples * spec->sequence * sizeof(float),
-                               samples * logits_of(spec) * sizeof(float),
+                               samples * bp_working_sample_logits(spec) * sizeof(float),
                                (uint64_t)bp_spec_eval_batch(spec) * sizeof(uint64_t)};
     void *piece[5];
     for (int i = 0; i < 5; i++) {
-        BP_TRY(bp_arena_allocate(&runtime->host, (size_t)bytes[i], SORTED_ALIGNMENT, &piece[i]));
+        BP_TRY(bp_arena_allocate(&runtime->plan->memory, (size_t)bytes[i], BP_WORKING_ALIGNMENT,
+                                 &piece[i]));
     }
     *sorted = (bp_sorted){.groups = groups,
                           .order = piece[0],
@@ -87,8 +53,8 @@ uint32_t bp_sorted_groups(const bp_runtime *runtime, const bp_feed *feed)
 {
     const bool rows = feed->source->examples > 0 && !feed->shuffle;
     const bool whole =
-        feed->group == feed->batch && feed->batch == bp_spec_eval_batch(&runtime->spec);
-    const bool apart = runtime->spec.texts < 2; /* rows are not compared with each other */
+        feed->group == feed->batch && feed->batch == bp_spec_eval_batch(&runtime->plan->spec);
+    const bool apart = runtime->plan->spec.texts < 2; /* rows are not compared with each other */
     return rows && whole && apart && runtime->sorted.groups > 1 ? runtime->sorted.groups : 1;
 }
 
@@ -145,7 +111,8 @@ static bp_status stage_sorted(bp_runtime *runtime, const void *user, uint32_t at
 /* Puts the results of a micro-batch where its samples are in the order of the data. */
 static void keep_results(bp_runtime *runtime, const sorted_samples *samples, uint32_t at)
 {
-    const size_t padded = runtime->spec.sequence, logits = (size_t)logits_of(&runtime->spec);
+    const size_t padded = runtime->plan->spec.sequence,
+                 logits = (size_t)bp_working_sample_logits(&runtime->plan->spec);
     const uint32_t *order = samples->order + (size_t)at * samples->feed->batch;
     bp_sorted *sorted = &runtime->sorted;
     for (uint32_t i = 0; i < samples_of(samples, at); i++) {
@@ -192,8 +159,8 @@ static double group_loss(const bp_sorted *sorted, size_t first, size_t rows)
 static bp_status show_groups(bp_runtime *runtime, const bp_evaluation *all, uint64_t first,
                              uint32_t samples, evaluate_sums *sums)
 {
-    const bp_spec *spec = &runtime->spec;
-    const size_t logits = (size_t)logits_of(spec);
+    const bp_spec *spec = &runtime->plan->spec;
+    const size_t logits = (size_t)bp_working_sample_logits(spec);
     for (uint32_t at = 0, some; at < samples; at += some) {
         some = samples - at < bp_spec_eval_batch(spec) ? samples - at : bp_spec_eval_batch(spec);
         sums->loss += group_loss(&runtime->sorted, (size_t)at * spec->sequence,

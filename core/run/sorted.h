@@ -21,8 +21,7 @@ typedef struct evaluate_sums {
     double metrics[BP_METRIC_NUMBERS];
 } evaluate_sums;
 
-/* Plan memory of it and of rounds, and taking that; the programs are made. */
-uint64_t bp_sorted_bytes(const bp_spec *spec);
+/* Takes plan memory for it and for rounds; the programs are made. */
 bp_status bp_sorted_allocate(bp_runtime *runtime) BP_MUST_CHECK;
 
 /* How many groups of a feed can be sorted together; 1: none. */

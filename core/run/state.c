@@ -15,12 +15,12 @@ static const char where[] = "state";
 
 uint32_t bp_runtime_state_count(const bp_runtime *runtime)
 {
-    return runtime->planned ? runtime->state_count : 0;
+    return bp_runtime_planned(runtime) ? runtime->state_count : 0;
 }
 
 const bp_buffer *bp_runtime_state(const bp_runtime *runtime, uint32_t i)
 {
-    return &runtime->graph.buffers[runtime->state[i]];
+    return &runtime->plan->graph.buffers[runtime->state[i]];
 }
 
 const bp_buffer *bp_runtime_find(const bp_runtime *runtime, const char *name)
@@ -29,7 +29,7 @@ const bp_buffer *bp_runtime_find(const bp_runtime *runtime, const char *name)
     uint32_t last = runtime->state_count;
     while (first < last) {
         uint32_t middle = first + (last - first) / 2;
-        int order = strcmp(name, bp_graph_name(&runtime->graph, runtime->state[middle]));
+        int order = strcmp(name, bp_graph_name(&runtime->plan->graph, runtime->state[middle]));
         if (order == 0) {
             return bp_runtime_state(runtime, middle);
         }
@@ -50,20 +50,20 @@ static bp_status check_range(bp_runtime *runtime, const bp_buffer *buffer, uint6
     }
     return bp_error_set(&runtime->error, BP_ERR_USAGE, where,
                         "a copy reaches beyond its buffer, or the device is not open",
-                        runtime->graph.names + buffer->name);
+                        runtime->plan->graph.names + buffer->name);
 }
 
 static bp_status device_failed(bp_runtime *runtime, bp_status status, const bp_buffer *buffer)
 {
     return bp_error_set(&runtime->error, status, where, "the device failed while copying",
-                        runtime->graph.names + buffer->name);
+                        runtime->plan->graph.names + buffer->name);
 }
 
 bp_status bp_runtime_read(bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset, void *to,
                           size_t bytes)
 {
     BP_TRY(check_range(runtime, buffer, offset, bytes));
-    bp_status status = runtime->spec.device->download(
+    bp_status status = runtime->plan->spec.device->download(
         runtime->device, bp_buffer_address(buffer) + offset, to, bytes);
     return status == BP_OK ? BP_OK : device_failed(runtime, status, buffer);
 }
@@ -73,7 +73,7 @@ bp_status bp_runtime_write(bp_runtime *runtime, const bp_buffer *buffer, uint64_
 {
     BP_TRY(check_range(runtime, buffer, offset, bytes));
     runtime->zeroed = false;
-    bp_status status = runtime->spec.device->upload(
+    bp_status status = runtime->plan->spec.device->upload(
         runtime->device, bp_buffer_address(buffer) + offset, from, bytes);
     return status == BP_OK ? BP_OK : device_failed(runtime, status, buffer);
 }
@@ -81,7 +81,7 @@ bp_status bp_runtime_write(bp_runtime *runtime, const bp_buffer *buffer, uint64_
 void *bp_runtime_reach(bp_runtime *runtime, const bp_buffer *buffer, uint64_t first, uint64_t count,
                        uint64_t width)
 {
-    const bp_device *device = runtime->spec.device;
+    const bp_device *device = runtime->plan->spec.device;
     const uint64_t bytes = bp_size_mul(count, width), offset = bp_size_mul(first, width);
     if (!runtime->open || device->address == NULL || bp_size_add(offset, bytes) > buffer->bytes) {
         return NULL;
@@ -101,8 +101,8 @@ static bp_status add_buffer(bp_runtime *runtime, bp_digest *digest, const bp_buf
         BP_TRY(bp_runtime_read_gathered(runtime, buffer, done, runtime->transfer, piece));
         bp_digest_add(&bytes, runtime->transfer, piece);
     }
-    bp_digest_add_tensor(digest, runtime->graph.names + buffer->name, buffer->dtype, buffer->shape,
-                         buffer->rank, bp_digest_end(&bytes));
+    bp_digest_add_tensor(digest, runtime->plan->graph.names + buffer->name, buffer->dtype,
+                         buffer->shape, buffer->rank, bp_digest_end(&bytes));
     return BP_OK;
 }
 
@@ -112,8 +112,8 @@ bp_status bp_runtime_base_digest(bp_runtime *runtime, bool *there, uint64_t *dig
     bp_digest_begin(&all, 0);
     *there = false;
     *digest = 0;
-    for (uint32_t i = 0; i < runtime->graph.used.buffers; i++) {
-        const bp_buffer *buffer = &runtime->graph.buffers[i];
+    for (uint32_t i = 0; i < runtime->plan->graph.used.buffers; i++) {
+        const bp_buffer *buffer = &runtime->plan->graph.buffers[i];
         if (buffer->scope == BP_SCOPE_CONSTANT && buffer->class_of == BP_CLASS_WEIGHTS) {
             BP_TRY(add_buffer(runtime, &all, buffer));
             *there = true;
@@ -138,8 +138,8 @@ typedef struct weight_desk {
 
 static weight_desk desk_of(bp_runtime *runtime, uint32_t parameter)
 {
-    const bp_parameter *p = &runtime->builder.parameters[parameter];
-    const bp_buffer *buffers = runtime->graph.buffers;
+    const bp_parameter *p = &runtime->plan->builder.parameters[parameter];
+    const bp_buffer *buffers = runtime->plan->graph.buffers;
     return (weight_desk){.weight = &buffers[p->weight],
                          .master = p->master != BP_NO_BUFFER ? &buffers[p->master] : NULL,
                          .dtype = buffers[p->weight].dtype,
@@ -154,17 +154,17 @@ static bp_status check_plain(bp_runtime *runtime, uint32_t parameter, uint64_t f
                              uint64_t count)
 {
     BP_TRY(bp_runtime_require(runtime, runtime->open, "the runtime is not open"));
-    if (parameter >= runtime->builder.parameter_count ||
-        bp_size_add(first, count) > runtime->builder.parameters[parameter].count) {
+    if (parameter >= runtime->plan->builder.parameter_count ||
+        bp_size_add(first, count) > runtime->plan->builder.parameters[parameter].count) {
         return bp_error_set(&runtime->error, BP_ERR_USAGE, where,
                             "there is no such parameter, or it has fewer elements", NULL);
     }
-    if (!bp_build_quantised(&runtime->builder, parameter)) {
+    if (!bp_build_quantised(&runtime->plan->builder, parameter)) {
         return BP_OK;
     }
-    uint32_t weight = runtime->builder.parameters[parameter].weight;
+    uint32_t weight = runtime->plan->builder.parameters[parameter].weight;
     return bp_error_set(&runtime->error, BP_ERR_USAGE, where, "the weight is quantised",
-                        bp_graph_name(&runtime->graph, weight));
+                        bp_graph_name(&runtime->plan->graph, weight));
 }
 
 /* Bytes of the weight's first so many elements. */
@@ -177,14 +177,14 @@ static uint64_t desk_bytes(const weight_desk *desk, uint64_t count)
 static bp_status check_blocks(bp_runtime *runtime, uint32_t parameter, uint64_t first,
                               uint64_t count)
 {
-    const bp_parameter *p = &runtime->builder.parameters[parameter];
+    const bp_parameter *p = &runtime->plan->builder.parameters[parameter];
     const bool ends = first + count == p->count || (first + count) % BP_FP8_BLOCK == 0;
     if (p->master_form != BP_MASTER_FP8 || (first % BP_FP8_BLOCK == 0 && ends)) {
         return BP_OK;
     }
     return bp_error_set(&runtime->error, BP_ERR_USAGE, where,
                         "a weight in fp8 is put in whole blocks of 256 elements",
-                        bp_graph_name(&runtime->graph, p->weight));
+                        bp_graph_name(&runtime->plan->graph, p->weight));
 }
 
 /* Where a megabatch of a weight and of its master are; false when they cannot be reached. */
@@ -274,14 +274,14 @@ bp_status bp_runtime_get_weight(bp_runtime *runtime, uint32_t parameter, uint64_
 bp_status bp_runtime_get_trained(bp_runtime *runtime, uint32_t parameter, uint64_t first,
                                  float *values, uint64_t count)
 {
-    const bp_spec *spec = &runtime->spec;
-    const bp_optimizer *optimizer = spec->optimizer;
     BP_TRY(bp_runtime_get_weight(runtime, parameter, first, values, count));
-    const bp_parameter *p = &runtime->builder.parameters[parameter];
+    const bp_spec *spec = &runtime->plan->spec;
+    const bp_optimizer *optimizer = spec->optimizer;
+    const bp_parameter *p = &runtime->plan->builder.parameters[parameter];
     if (optimizer == NULL || optimizer->average == NULL || !p->trainable) {
         return BP_OK;
     }
-    const bp_buffer *buffer = &runtime->graph.buffers[p->state[0]];
+    const bp_buffer *buffer = &runtime->plan->graph.buffers[p->state[0]];
     const bp_codec form = optimizer->state_form(spec, p);
     const float factor = (float)optimizer->average(&spec->optimizer_options);
     for (uint64_t done = 0; done < count;) {
@@ -324,9 +324,9 @@ static bp_status whole_broadcast(bp_runtime *runtime, uint32_t root, void *at, u
 static uint64_t part_end(const bp_runtime *runtime, const bp_buffer *buffer, uint64_t offset,
                          uint32_t *owner)
 {
-    const bp_shards *shards = &runtime->builder.shards;
+    const bp_shards *shards = &runtime->plan->builder.shards;
     const uint32_t tensor = buffer->part.tensor;
-    const uint64_t count = runtime->builder.parameters[tensor].count;
+    const uint64_t count = runtime->plan->builder.parameters[tensor].count;
     *owner = bp_shards_owner(shards, tensor, count, offset / buffer->part.unit * BP_SHARD_UNIT);
     const bp_share share = bp_shards_share(shards, tensor, count, *owner);
     const uint64_t end = share.first + share.count;
@@ -343,14 +343,14 @@ bp_status bp_runtime_read_gathered(bp_runtime *runtime, const bp_buffer *buffer,
     if (runtime->fabric == NULL || bp_size_add(offset, bytes) > buffer->part.whole) {
         return bp_error_set(&runtime->error, BP_ERR_USAGE, where,
                             "other ranks have parts of a tensor, and cannot be reached",
-                            runtime->graph.names + buffer->name);
+                            runtime->plan->graph.names + buffer->name);
     }
     for (uint64_t at = offset; at < offset + bytes;) {
         uint32_t owner = 0;
         const uint64_t end = part_end(runtime, buffer, at, &owner);
         uint64_t piece = offset + bytes - at < end - at ? offset + bytes - at : end - at;
         piece = piece < BP_TRANSFER_BYTES ? piece : BP_TRANSFER_BYTES;
-        if (owner == runtime->spec.rank) {
+        if (owner == runtime->plan->spec.rank) {
             BP_TRY(bp_runtime_read(runtime, buffer, at - buffer->part.first, next, (size_t)piece));
         }
         BP_TRY(whole_broadcast(runtime, owner, next, piece));
@@ -381,7 +381,7 @@ static uint32_t whole_owner(void *user, const bp_state_tensor *tensor, uint64_t 
 {
     const bp_runtime *runtime = user;
     const bp_buffer *buffer = bp_runtime_state(runtime, (uint32_t)tensor->handle);
-    const uint32_t ranks = runtime->spec.ranks;
+    const uint32_t ranks = runtime->plan->spec.ranks;
     uint32_t owner = 0;
     if (buffer->part.whole > 0) {
         *end = part_end(runtime, buffer, offset, &owner);
@@ -419,8 +419,8 @@ static bp_status whole_gather(void *user, const void *mine, uint64_t bytes, void
 
 bp_checkpoint_ranks bp_runtime_checkpoint_ranks(bp_runtime *runtime, uint64_t stamp)
 {
-    return (bp_checkpoint_ranks){.rank = runtime->spec.rank,
-                                 .size = runtime->spec.ranks,
+    return (bp_checkpoint_ranks){.rank = runtime->plan->spec.rank,
+                                 .size = runtime->plan->spec.ranks,
                                  .stamp = stamp,
                                  .user = runtime,
                                  .owner = whole_owner,

@@ -16,8 +16,8 @@ static const char where[] = "state";
 static uint32_t view_of(const bp_runtime *runtime, uint32_t i)
 {
     const uint32_t buffer = runtime->state[i];
-    for (uint32_t p = 0; p < runtime->builder.parameter_count; p++) {
-        const bp_parameter *parameter = &runtime->builder.parameters[p];
+    for (uint32_t p = 0; p < runtime->plan->builder.parameter_count; p++) {
+        const bp_parameter *parameter = &runtime->plan->builder.parameters[p];
         if (parameter->master_form == BP_MASTER_FP8 &&
             (parameter->weight == buffer || parameter->master == buffer)) {
             return p;
@@ -32,7 +32,7 @@ bp_state_tensor bp_runtime_state_tensor(const bp_runtime *runtime, uint32_t i)
         return (bp_state_tensor){.name = ""};
     }
     const bp_buffer *buffer = bp_runtime_state(runtime, i);
-    bp_state_tensor tensor = {.name = runtime->graph.names + buffer->name,
+    bp_state_tensor tensor = {.name = runtime->plan->graph.names + buffer->name,
                               .dtype = buffer->dtype,
                               .rank = buffer->rank,
                               .bytes = buffer->part.whole > 0 ? buffer->part.whole : buffer->bytes,
@@ -43,7 +43,7 @@ bp_state_tensor bp_runtime_state_tensor(const bp_runtime *runtime, uint32_t i)
     if (p == BP_NO_PARAMETER) {
         return tensor;
     }
-    const bp_parameter *parameter = &runtime->builder.parameters[p];
+    const bp_parameter *parameter = &runtime->plan->builder.parameters[p];
     if (tensor.weight) {
         tensor.dtype = BP_BF16;
         tensor.rank = parameter->rank;
@@ -117,12 +117,12 @@ bp_status bp_runtime_state_read(bp_runtime *runtime, uint32_t i, uint64_t offset
     if (buffer->class_of == BP_CLASS_WEIGHTS) {
         return read_rounded(runtime, p, offset, to, bytes);
     }
-    const bp_parameter *parameter = &runtime->builder.parameters[p];
+    const bp_parameter *parameter = &runtime->plan->builder.parameters[p];
     const uint64_t codes = bp_fp8_bytes(parameter->count);
     const size_t cut = view_cut(codes, offset, bytes);
     if (cut > 0) {
-        BP_TRY(
-            bp_runtime_read(runtime, &runtime->graph.buffers[parameter->weight], offset, to, cut));
+        BP_TRY(bp_runtime_read(runtime, &runtime->plan->graph.buffers[parameter->weight], offset,
+                               to, cut));
     }
     return cut == bytes ? BP_OK
                         : bp_runtime_read(runtime, buffer, offset + cut - codes,
@@ -142,12 +142,12 @@ bp_status bp_runtime_state_write(bp_runtime *runtime, uint32_t i, uint64_t offse
     if (buffer->class_of == BP_CLASS_WEIGHTS) {
         return BP_OK;
     }
-    const bp_parameter *parameter = &runtime->builder.parameters[p];
+    const bp_parameter *parameter = &runtime->plan->builder.parameters[p];
     const uint64_t codes = bp_fp8_bytes(parameter->count);
     const size_t cut = view_cut(codes, offset, bytes);
     if (cut > 0) {
-        BP_TRY(bp_runtime_write(runtime, &runtime->graph.buffers[parameter->weight], offset, from,
-                                cut));
+        BP_TRY(bp_runtime_write(runtime, &runtime->plan->graph.buffers[parameter->weight], offset,
+                                from, cut));
     }
     return cut == bytes ? BP_OK
                         : bp_runtime_write(runtime, buffer, offset + cut - codes,

@@ -48,8 +48,8 @@ uint32_t step_check_find(const bp_linked_program *program)
 
 bp_status bp_runtime_step_check(bp_runtime *runtime, const bp_step_check *step_check)
 {
-    const bp_spec *spec = &runtime->spec;
-    BP_TRY(bp_runtime_require(runtime, runtime->planned, "the runtime has no plan"));
+    BP_TRY(bp_runtime_require(runtime, bp_runtime_planned(runtime), "the runtime has no plan"));
+    const bp_spec *spec = &runtime->plan->spec;
     const bool single = spec->accumulation == 1 || bp_spec_whole_group(spec);
     const bp_program_kind kind = single ? BP_PROGRAM_STEP : BP_PROGRAM_UPDATE;
     const bool early = spec->gradient_release == BP_RELEASE_PREVIOUS_NORM ||
@@ -67,11 +67,11 @@ bp_status bp_runtime_step_check(bp_runtime *runtime, const bp_step_check *step_c
 
 static bp_status step_check_norms(bp_runtime *runtime, float *norms, bool write)
 {
-    const bp_ref ref = runtime->builder.norm_history;
-    if (runtime->spec.optimizer_options.percentile == 0) {
+    const bp_ref ref = runtime->plan->builder.norm_history;
+    if (runtime->plan->spec.optimizer_options.percentile == 0) {
         return BP_OK;
     }
-    const bp_buffer *buffer = &runtime->graph.buffers[ref.buffer];
+    const bp_buffer *buffer = &runtime->plan->graph.buffers[ref.buffer];
     const size_t bytes = BP_NORM_HISTORY * sizeof *norms;
     return write ? bp_runtime_write(runtime, buffer, ref.offset, norms, bytes)
                  : bp_runtime_read(runtime, buffer, ref.offset, norms, bytes);
@@ -79,8 +79,8 @@ static bp_status step_check_norms(bp_runtime *runtime, float *norms, bool write)
 
 static bp_status step_check_control(bp_runtime *runtime, bp_control_block *control, bool write)
 {
-    const bp_ref ref = runtime->builder.control;
-    const bp_buffer *buffer = &runtime->graph.buffers[ref.buffer];
+    const bp_ref ref = runtime->plan->builder.control;
+    const bp_buffer *buffer = &runtime->plan->graph.buffers[ref.buffer];
     return write ? bp_runtime_write(runtime, buffer, ref.offset, control, sizeof *control)
                  : bp_runtime_read(runtime, buffer, ref.offset, control, sizeof *control);
 }
@@ -112,9 +112,9 @@ static uint32_t step_check_part(const bp_builder *builder, uint32_t parameter)
 static bp_status step_check_digest(bp_runtime *runtime, const bp_result_block *result,
                                    step_check_run *run)
 {
-    const bp_builder *builder = &runtime->builder;
+    const bp_builder *builder = &runtime->plan->builder;
     const bp_length_bucket *bucket = runtime->decided.bucket; /* whose places the gradients have */
-    const bp_graph *graph = bucket != NULL ? &bucket->graph : &runtime->graph;
+    const bp_graph *graph = bucket != NULL ? &bucket->graph : &runtime->plan->graph;
     bp_digest digest;
     bp_control_block control;
     uint64_t words = 0;
@@ -123,12 +123,12 @@ static bp_status step_check_digest(bp_runtime *runtime, const bp_result_block *r
         const bp_parameter *parameter = &builder->parameters[i];
         const bool summed = parameter->sum != BP_NO_BUFFER;
         const uint32_t buffer = summed ? parameter->sum : parameter->gradient;
-        if (runtime->spec.gradient_release == BP_RELEASE_NONE && parameter->trainable &&
+        if (runtime->plan->spec.gradient_release == BP_RELEASE_NONE && parameter->trainable &&
             buffer != BP_NO_BUFFER) {
             uint64_t sum;
             BP_TRY(run_word_sum(runtime, graph, buffer, words, &sum));
             run->part[step_check_part(builder, i)] += sum;
-            words += runtime->graph.buffers[buffer].bytes / sizeof(uint32_t) + 1;
+            words += runtime->plan->graph.buffers[buffer].bytes / sizeof(uint32_t) + 1;
         }
     }
     BP_TRY(step_check_control(runtime, &control, false));
@@ -137,7 +137,7 @@ static bp_status step_check_digest(bp_runtime *runtime, const bp_result_block *r
     bp_digest_add(&digest, &control, sizeof control);
     bp_digest_add(&digest, run->part, sizeof run->part);
     run->value = bp_digest_end(&digest);
-    run->kernels = runtime->spec.device->variant(runtime->device);
+    run->kernels = runtime->plan->spec.device->variant(runtime->device);
     return BP_OK;
 }
 
@@ -145,7 +145,8 @@ static bp_status step_check_once(bp_runtime *runtime, bp_step_block *block, bp_r
 {
     runtime->places = 0;
     BP_TRY(run_group(runtime, block));
-    return run_receive(runtime, &runtime->graph, runtime->builder.result, result, sizeof *result);
+    return run_receive(runtime, &runtime->plan->graph, runtime->plan->builder.result, result,
+                       sizeof *result);
 }
 
 /* A fault before the exchange comes to all ranks, one after it stays on its own. */
@@ -169,7 +170,7 @@ typedef struct check_case {
 /* Forward and backward once more, in the way of run->move. */
 static bp_status step_check_repeat(check_case *c, step_check_run *run)
 {
-    const bp_device *device = c->runtime->spec.device;
+    const bp_device *device = c->runtime->plan->spec.device;
     if (device->move != NULL) {
         device->move(c->runtime->device, &run->move);
     }
@@ -190,7 +191,7 @@ static check_set step_check_cut(const check_case *c, uint32_t index)
 {
     const uint32_t all = c->processors;
     const uint32_t half = all - all / 2;
-    const uint32_t threads = c->runtime->spec.device_options.threads;
+    const uint32_t threads = c->runtime->plan->spec.device_options.threads;
     const uint32_t width = threads < half ? (threads > 0 ? threads : 1) : half;
     const uint32_t first = index * width < all ? index * width : all;
     return (check_set){first, all - first < width ? all - first : width};
@@ -271,7 +272,8 @@ static bp_status step_check_vote(check_case *c, bp_recompute_found *found)
     const uint32_t odd = run[2].value == run[0].value ? 1 : 0;
     found->result = BP_RECOMPUTED_MISMATCH;
     found->kernels = run[odd].kernels;
-    found->tensor = step_check_tensor(&c->runtime->builder, &run[odd], &run[odd == 0 ? 1 : 2]);
+    found->tensor =
+        step_check_tensor(&c->runtime->plan->builder, &run[odd], &run[odd == 0 ? 1 : 2]);
     if (run[2].value != run[1 - odd].value) {
         BP_TRY(step_check_agree(c, &run[2]));
     }
@@ -304,7 +306,7 @@ static bp_status step_check_vote_together(check_case *c, bp_recompute_found *fou
     BP_TRY(step_check_any(c->runtime->step_check, !either, &doubt));
     found->result = doubt ? BP_RECOMPUTED_MISMATCH : BP_RECOMPUTED_TRANSIENT;
     found->kernels = run[first ? 1 : 0].kernels;
-    found->tensor = step_check_tensor(&c->runtime->builder, &run[0], &run[1]);
+    found->tensor = step_check_tensor(&c->runtime->plan->builder, &run[0], &run[1]);
     return BP_OK;
 }
 
@@ -313,7 +315,7 @@ static bp_status step_check_again(bp_runtime *runtime, bp_step_block *block,
                                   step_check_before *before, bp_result_block *result,
                                   bp_recompute_found *found)
 {
-    const bp_device *device = runtime->spec.device;
+    const bp_device *device = runtime->plan->spec.device;
     check_case c = {.runtime = runtime, .block = block, .before = before, .result = result};
     if (device->processors != NULL) {
         c.processors = device->processors(runtime->device, c.processor, BP_RECOMPUTED_PROCESSORS);
@@ -370,7 +372,7 @@ bp_status step_check_step(bp_runtime *runtime, bp_step_block *block, bp_result_b
     BP_TRY(step_check_norms(runtime, before.norms, false));
     BP_TRY(step_check_once(runtime, block, result));
     run_outcome(runtime, result, outcome);
-    if (step_check->again(step_check->user, outcome) && !runtime->builder.moves) {
+    if (step_check->again(step_check->user, outcome) && !runtime->plan->builder.moves) {
         BP_TRY(step_check_again(runtime, block, &before, result, &found));
         run_outcome(runtime, result, outcome);
         step_check->found(step_check->user, outcome, &found);
@@ -379,7 +381,7 @@ bp_status step_check_step(bp_runtime *runtime, bp_step_block *block, bp_result_b
             return bp_error_set(&runtime->error, BP_ERR_DEVICE, where,
                                 unusable ? "three runs of the same step gave three results"
                                          : "a step comes out otherwise each time it is computed so",
-                                unusable ? runtime->spec.device->name : found.kernels);
+                                unusable ? runtime->plan->spec.device->name : found.kernels);
         }
     }
     const bp_step_verdict judgement =

@@ -194,7 +194,7 @@ static void train(fixture *d, const char *name)
     const unsigned char *file = memory_store_bytes(&d->store, "a", &bytes);
     assert_non_null(file);
     resolve(name, "adapter_model.safetensors", file, bytes);
-    assert_int_equal(bp_peft_config_text(&d->r.runtime.builder, "base", json, sizeof json, &length),
+    assert_int_equal(bp_peft_config_text(&d->r.plan.builder, "base", json, sizeof json, &length),
                      BP_OK);
     resolve(name, "adapter_config.json", json, length);
 }

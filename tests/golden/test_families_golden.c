@@ -220,7 +220,7 @@ static void test_long_text(void **state)
     family_open(&ref, "families/phi3_long");
     ref.spec.generate_context = ref.spec.sequence;
     family_model_fixture(&ref, &r);
-    const uint32_t near = r.runtime.spec.model->near_tokens(&r.runtime.spec.config);
+    const uint32_t near = r.plan.spec.model->near_tokens(&r.plan.spec.config);
     assert_true(near > 1 && near < ref.spec.sequence);
     assert_int_equal(bp_runtime_reread(&r.runtime, near, &again), BP_OK);
     assert_false(again);

@@ -55,12 +55,12 @@ static void reference_close(reference *ref)
 
 static void load_weights(const reference *ref, model_fixture *r)
 {
-    const bp_builder *builder = &r->runtime.builder;
+    const bp_builder *builder = &r->plan.builder;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         uint32_t buffer = builder->parameters[i].weight;
         size_t bytes = 0;
-        float *weight = golden_tensor(&ref->file, bp_graph_name(&r->runtime.graph, buffer), &bytes);
-        assert_int_equal(bytes, r->runtime.graph.buffers[buffer].bytes);
+        float *weight = golden_tensor(&ref->file, bp_graph_name(&r->plan.graph, buffer), &bytes);
+        assert_int_equal(bytes, r->plan.graph.buffers[buffer].bytes);
         model_fixture_write(r, buffer, weight);
         free(weight);
     }
@@ -70,8 +70,8 @@ static float *gradient_of(const reference *ref, const model_fixture *r, uint32_t
 {
     char name[160];
     size_t bytes = 0;
-    const bp_parameter *parameter = &r->runtime.builder.parameters[index];
-    snprintf(name, sizeof name, "grad.%s", bp_graph_name(&r->runtime.graph, parameter->weight));
+    const bp_parameter *parameter = &r->plan.builder.parameters[index];
+    snprintf(name, sizeof name, "grad.%s", bp_graph_name(&r->plan.graph, parameter->weight));
     float *gradient = golden_tensor(&ref->file, name, &bytes);
     assert_int_equal(bytes, parameter->count * sizeof *gradient);
     return gradient;
@@ -89,9 +89,9 @@ static double largest(const float *values, uint64_t count)
 static double largest_of_model(const reference *ref, const model_fixture *r)
 {
     double most = 0.0;
-    for (uint32_t i = 0; i < r->runtime.builder.parameter_count; i++) {
+    for (uint32_t i = 0; i < r->plan.builder.parameter_count; i++) {
         float *gradient = gradient_of(ref, r, i);
-        most = fmax(most, largest(gradient, r->runtime.builder.parameters[i].count));
+        most = fmax(most, largest(gradient, r->plan.builder.parameters[i].count));
         free(gradient);
     }
     return most;
@@ -101,7 +101,7 @@ static double largest_of_model(const reference *ref, const model_fixture *r)
 static double gradient_error(const reference *ref, model_fixture *r, uint32_t index,
                              double model_most)
 {
-    const bp_parameter *parameter = &r->runtime.builder.parameters[index];
+    const bp_parameter *parameter = &r->plan.builder.parameters[index];
     float *wanted = gradient_of(ref, r, index);
     float *found = model_fixture_read(r, parameter->gradient);
     double worst = 0.0;
@@ -143,12 +143,11 @@ static void check_gradients(const char *name, const char *variant, uint32_t loss
     assert_true(fabs(outcome.norm - norm) <= 1e-5 * norm);
     const double most = largest_of_model(&ref, &r);
     double worst = 0.0;
-    for (uint32_t i = 0; i < r.runtime.builder.parameter_count; i++) {
+    for (uint32_t i = 0; i < r.plan.builder.parameter_count; i++) {
         double error = gradient_error(&ref, &r, i, most);
         if (error > 1e-5) {
             fail_msg("%s: gradient of %s off by %g", name,
-                     bp_graph_name(&r.runtime.graph, r.runtime.builder.parameters[i].weight),
-                     error);
+                     bp_graph_name(&r.plan.graph, r.plan.builder.parameters[i].weight), error);
         }
         worst = fmax(worst, error);
     }

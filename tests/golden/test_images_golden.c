@@ -263,7 +263,7 @@ static void open_model_fixture(images *c, model_fixture *r)
 static void check_statistics(const images *c, model_fixture *r, const char *name, const char *when,
                              double bound)
 {
-    const bp_builder *builder = &r->runtime.builder;
+    const bp_builder *builder = &r->plan.builder;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         char tensor[160];
         size_t bytes = 0;

@@ -37,8 +37,8 @@ static bp_status run(trial *t, const bp_spec *spec, uint64_t *digest, double *lo
     void *arena = NULL;
     bp_status status = bare_fixture_plan(t, spec, host, bytes);
     if (status == BP_OK) {
-        arena = aligned(t->runtime.report.arena_bytes);
-        status = bare_fixture_open(t, arena, t->runtime.report.arena_bytes);
+        arena = aligned(t->plan.report.arena_bytes);
+        status = bare_fixture_open(t, arena, t->plan.report.arena_bytes);
     }
     if (status == BP_OK) {
         status = train(t, digest, loss);

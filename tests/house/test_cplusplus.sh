@@ -68,10 +68,12 @@ static bp_status train(bp_runtime *runtime, const bp_spec &spec, bp_outcome *out
     feed.group = 1;
     feed.vocabulary = 16;
     BP_TRY(bp_feed_init(&feed, nullptr));
-    BP_TRY(bp_runtime_plan(runtime, &spec, host_memory, sizeof host_memory));
+    static bp_plan_room planned;
+    bp_plan *plan = bp_plan_begin(&planned);
+    BP_TRY(bp_plan_make(plan, &spec, host_memory, sizeof host_memory));
     char *arena = reinterpret_cast<char *>(arena_memory);
     arena += BP_ARENA_ALIGNMENT - reinterpret_cast<std::uintptr_t>(arena) % BP_ARENA_ALIGNMENT;
-    BP_TRY(bp_runtime_open(runtime, arena, sizeof arena_memory - BP_ARENA_ALIGNMENT));
+    BP_TRY(bp_runtime_open(runtime, plan, arena, sizeof arena_memory - BP_ARENA_ALIGNMENT));
     BP_TRY(bp_runtime_initialize(runtime));
     BP_TRY(bp_runtime_step(runtime, &feed, outcome));
     return bp_runtime_step(runtime, &feed, outcome);

@@ -98,11 +98,11 @@ static void check(const bp_spec *spec, bool flush_start)
     guarded host = guard(bp_size_align(plan_bytes(spec), 64), flush_start);
     assert_int_equal(bare_fixture_plan(&t, spec, host.memory, host.bytes), BP_OK);
     /* The plan is a multiple of the alignment, so both of the arena's ends can meet a guard. */
-    assert_true(t.runtime.report.arena_bytes % BP_ARENA_ALIGNMENT == 0);
-    guarded arena = guard(t.runtime.report.arena_bytes, flush_start);
+    assert_true(t.plan.report.arena_bytes % BP_ARENA_ALIGNMENT == 0);
+    guarded arena = guard(t.plan.report.arena_bytes, flush_start);
     assert_int_equal(bare_fixture_open(&t, arena.memory, arena.bytes), BP_OK);
     use(&t);
-    unsigned char *covered = cover(&t.runtime.graph, &arena);
+    unsigned char *covered = cover(&t.plan.graph, &arena);
     size_t outside = 0;
     assert_int_equal(count_spoilt(&arena, covered, &outside), 0);
     assert_true(outside > 0);

@@ -73,7 +73,9 @@ int main(void)
     const bp_transformer sizes = {.width = 8, .layers = 1, .heads = 1, .norm_epsilon = 1e-5,
                                   .initializer_range = 0.02};
     bp_family_config_set(&spec.config, &sizes, sizeof sizes);
+    static bp_plan_room planned;
     static bp_runtime_room room;
+    bp_plan *plan = bp_plan_begin(&planned);
     bp_runtime *runtime = bp_runtime_make(&room);
     bp_source source = {.name = "squares", .count = 100, .read = read_tokens};
     bp_feed feed = {.source = &source, .sequence = 8, .batch = 1, .group = 1, .vocabulary = 16};
@@ -81,11 +83,11 @@ int main(void)
     char *arena = (char *)arena_memory;
     arena += BP_ARENA_ALIGNMENT - (uintptr_t)arena % BP_ARENA_ALIGNMENT;
     bool good = strcmp(bp_version(), BP_VERSION) == 0 &&
-                bp_runtime_scratch(&spec) <= sizeof host_memory &&
+                bp_plan_scratch(&spec) <= sizeof host_memory &&
                 bp_feed_init(&feed, NULL) == BP_OK &&
-                bp_runtime_plan(runtime, &spec, host_memory, sizeof host_memory) == BP_OK &&
-                bp_runtime_footprint(runtime).arena_bytes <= sizeof arena_memory - 256 &&
-                bp_runtime_open(runtime, arena, sizeof arena_memory - 256) == BP_OK &&
+                bp_plan_make(plan, &spec, host_memory, sizeof host_memory) == BP_OK &&
+                bp_plan_footprint(plan).arena_bytes <= sizeof arena_memory - 256 &&
+                bp_runtime_open(runtime, plan, arena, sizeof arena_memory - 256) == BP_OK &&
                 bp_runtime_initialize(runtime) == BP_OK &&
                 bp_runtime_step(runtime, &feed, &outcome) == BP_OK &&
                 bp_runtime_step(runtime, &feed, &outcome) == BP_OK && outcome.step == 2 &&

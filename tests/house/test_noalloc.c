@@ -192,8 +192,8 @@ static void steps_allocate_nothing(void **state)
     uint64_t bytes = plan_bytes(&spec);
     void *host = aligned(bytes);
     assert_int_equal(bare_fixture_plan(&t, &spec, host, bytes), BP_OK);
-    void *arena = aligned(t.runtime.report.arena_bytes);
-    assert_int_equal(bare_fixture_open(&t, arena, t.runtime.report.arena_bytes), BP_OK);
+    void *arena = aligned(t.plan.report.arena_bytes);
+    assert_int_equal(bare_fixture_open(&t, arena, t.plan.report.arena_bytes), BP_OK);
 
     double loss = 0.0;
     double held_out = 0.0;
@@ -276,7 +276,7 @@ static void steps_on_cuda(const instrument *on, const char *variant)
     uint64_t bytes = plan_bytes(&spec);
     void *host = aligned(bytes);
     assert_int_equal(bare_fixture_plan(&t, &spec, host, bytes), BP_OK);
-    assert_int_equal(bare_fixture_open(&t, NULL, t.runtime.report.arena_bytes), BP_OK);
+    assert_int_equal(bare_fixture_open(&t, NULL, t.plan.report.arena_bytes), BP_OK);
     assert_int_equal(dl_iterate_phdr(find_driver, NULL), 1);
     void *warm[2];
     (void)backtrace(warm, 2); /* loads what it needs */
@@ -292,7 +292,7 @@ static void steps_on_cuda(const instrument *on, const char *variant)
     assert_int_equal(bp_cuda_memory_read(t.runtime.device, false, &memory), BP_OK);
     assert_true(memory.free_now == memory.free_sealed);
     printf("%s: %d allocations inside the driver library, %d elsewhere\n",
-           t.runtime.spec.device->variant(t.runtime.device), atomic_load(&seen_inside),
+           t.plan.spec.device->variant(t.runtime.device), atomic_load(&seen_inside),
            atomic_load(&seen));
     assert_int_equal(atomic_load(&seen), 0);
     bp_runtime_close(&t.runtime);

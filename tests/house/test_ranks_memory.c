@@ -59,6 +59,7 @@ void *realloc(void *memory, size_t bytes)
  */
 typedef struct guarded_rank {
     bp_spec spec;
+    bp_plan plan;
     bp_runtime runtime;
     void *host;
     unsigned char *map;
@@ -86,10 +87,10 @@ static void guard_plan(guarded_rank *r)
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const uint64_t bytes = plan_bytes(&r->spec);
     assert_int_equal(posix_memalign(&r->host, 64, bytes), 0);
-    if (bp_runtime_plan(&r->runtime, &r->spec, r->host, bytes) != BP_OK) {
+    if (bp_plan_make(&r->plan, &r->spec, r->host, bytes) != BP_OK) {
         fail_msg("%s %s", r->runtime.error.text, r->runtime.error.name);
     }
-    const size_t arena = (size_t)r->runtime.report.arena_bytes;
+    const size_t arena = (size_t)r->plan.report.arena_bytes;
     const size_t inner = (arena + page - 1) / page * page;
     r->map_bytes = inner + 2 * page;
     r->map = mmap(NULL, r->map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -106,7 +107,7 @@ static size_t guard_spoilt(const guarded_rank *r)
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const size_t inner = r->map_bytes - 2 * page, start = (size_t)(r->arena - r->map) - page;
     unsigned char *covered = calloc(1, inner);
-    const bp_graph *graph = &r->runtime.graph;
+    const bp_graph *graph = &r->plan.graph;
     size_t spoilt = 0;
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
         const bp_buffer *b = &graph->buffers[i];
@@ -148,7 +149,7 @@ static bp_status guard_train(guarded_rank *r, const bp_regions *places)
                     .vocabulary = r->spec.config.vocabulary,
                     .shuffle = true};
     BP_TRY(bp_feed_init(&feed, &error));
-    BP_TRY(bp_runtime_open_regions(&r->runtime, places));
+    BP_TRY(bp_runtime_open_regions(&r->runtime, &r->plan, places));
     BP_TRY(bp_runtime_initialize(&r->runtime));
     return guard_steps(r, &feed);
 }
@@ -158,7 +159,7 @@ static void *guard_main(void *argument)
     guarded_rank *r = argument;
     const bp_fabric_options options = {
         .world = &world, .rank = r->spec.rank, .size = r->spec.ranks, .patience_ms = 600000};
-    bp_regions places = bp_regions_device(r->arena, r->runtime.report.arena_bytes);
+    bp_regions places = bp_regions_device(r->arena, r->plan.report.arena_bytes);
     void *rank = malloc(bp_fabric_threads.context_bytes);
     r->status = bp_fabric_threads.open(rank, &options, NULL);
     places.fabric = &bp_fabric_threads;

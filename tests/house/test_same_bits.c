@@ -28,8 +28,8 @@ static uint64_t digest_of(const bp_spec *spec)
     uint64_t bytes = plan_bytes(spec);
     void *host = aligned(bytes);
     assert_int_equal(bare_fixture_plan(&t, spec, host, bytes), BP_OK);
-    void *arena = aligned(t.runtime.report.arena_bytes);
-    assert_int_equal(bare_fixture_open(&t, arena, t.runtime.report.arena_bytes), BP_OK);
+    void *arena = aligned(t.plan.report.arena_bytes);
+    assert_int_equal(bare_fixture_open(&t, arena, t.plan.report.arena_bytes), BP_OK);
     double loss = 0.0;
     uint64_t digest = 0;
     assert_int_equal(bare_fixture_train(&t, &loss), BP_OK);

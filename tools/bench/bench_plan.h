@@ -5,19 +5,19 @@
 
 #include <stdlib.h>
 
-#include "core/run/runtime.h"
+#include "core/plan/planned.h"
 
 /* Counts and plans a spec; *memory is the caller's to free, whatever the answer. */
-static inline bool bench_plan(bp_runtime *runtime, const bp_spec *spec, void **memory)
+static inline bool bench_plan(bp_plan *plan, const bp_spec *spec, void **memory)
 {
-    const uint64_t scratch = bp_runtime_scratch(spec);
+    const uint64_t scratch = bp_plan_scratch(spec);
     *memory = malloc((size_t)scratch);
-    if (*memory == NULL || bp_runtime_count(runtime, spec, *memory, scratch) != BP_OK) {
+    if (*memory == NULL || bp_plan_count(plan, spec, *memory, scratch) != BP_OK) {
         return false;
     }
     free(*memory);
-    *memory = malloc((size_t)runtime->host_bytes);
-    return *memory != NULL && bp_runtime_plan_dry(runtime, *memory, runtime->host_bytes) == BP_OK;
+    *memory = malloc((size_t)plan->host_bytes);
+    return *memory != NULL && bp_plan_make_counted(plan, *memory, plan->host_bytes) == BP_OK;
 }
 
 #endif

@@ -51,12 +51,12 @@ static bp_spec spec_of(uint32_t layers, bp_policy policy)
 /* Most bytes of checkpoint, tape and workspace together; 0 when the plan fails. */
 static double activations(uint32_t layers, bp_policy policy)
 {
-    static bp_runtime runtime;
+    static bp_plan plan;
     const bp_spec spec = spec_of(layers, policy);
     void *memory = NULL;
-    bool planned = bench_plan(&runtime, &spec, &memory);
+    bool planned = bench_plan(&plan, &spec, &memory);
     free(memory);
-    return planned ? (double)runtime.report.activations_most : 0.0;
+    return planned ? (double)plan.report.activations_most : 0.0;
 }
 
 /* Least squares of log bytes over log layers. */

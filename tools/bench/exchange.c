@@ -221,12 +221,12 @@ static bp_spec spec_of(int argc, char **argv, const bp_preset *preset, uint32_t 
     return spec;
 }
 
-static bool plan_it(bp_runtime *runtime, const bp_spec *spec, void **memory)
+static bool plan_it(bp_plan *plan, const bp_spec *spec, void **memory)
 {
-    if (bench_plan(runtime, spec, memory)) {
+    if (bench_plan(plan, spec, memory)) {
         return true;
     }
-    const bp_error *error = bp_runtime_error(runtime);
+    const bp_error *error = bp_plan_error(plan);
     fprintf(stderr, "exchange: %s %s\n", error->text, error->name);
     free(*memory);
     return false;
@@ -247,7 +247,7 @@ static double count_step(const bp_graph *graph, uint32_t micros)
 
 int main(int argc, char **argv)
 {
-    static bp_runtime runtime;
+    static bp_plan plan;
     static network net;
     const bp_preset *preset = bp_preset_find(word(argc, argv, "preset", "gpt2"));
     simulated s;
@@ -269,16 +269,16 @@ int main(int argc, char **argv)
     const bp_spec one = spec_of(argc, argv, preset, 1),
                   spec = spec_of(argc, argv, preset, net.ranks);
     void *memory = NULL;
-    if (!plan_it(&runtime, &one, &memory)) {
+    if (!plan_it(&plan, &one, &memory)) {
         return 1;
     }
-    want.alone = count_step(&runtime.graph, one.accumulation);
+    want.alone = count_step(&plan.graph, one.accumulation);
     free(memory);
     memory = NULL;
-    if (!plan_it(&runtime, &spec, &memory)) {
+    if (!plan_it(&plan, &spec, &memory)) {
         return 1;
     }
-    simulate(&runtime.graph, &net, &want, &s);
+    simulate(&plan.graph, &net, &want, &s);
     const double alone = want.computing > 0.0 ? want.computing : want.alone;
     printf(
         "{\"ranks\": %u, \"alone\": %.6f, \"computing\": %.6f, \"exchange\": %.6f, \"step\": %.6f, "

@@ -106,15 +106,15 @@ static void add(sums *all, double rate, uint32_t count, const bp_layout_report *
 
 static bool plan_one(const bp_spec *spec, sums *all)
 {
-    static bp_runtime runtime;
+    static bp_plan plan;
     void *memory = NULL;
-    bool planned = bench_plan(&runtime, spec, &memory);
+    bool planned = bench_plan(&plan, spec, &memory);
     uint32_t count = 0;
-    bp_interval *intervals = planned ? intervals_of(&runtime.graph, &count) : NULL;
+    bp_interval *intervals = planned ? intervals_of(&plan.graph, &count) : NULL;
     bp_layout_report report;
     double ms = intervals != NULL ? time_plan(intervals, count, &report) : -1.0;
     if (ms >= 0.0) {
-        add(all, ms * 600.0 / count, count, &report, runtime.report.lower_bound_bytes);
+        add(all, ms * 600.0 / count, count, &report, plan.report.lower_bound_bytes);
     }
     free(intervals);
     free(memory);

@@ -298,15 +298,15 @@ static bool run_steps(bp_runtime *runtime, const bp_spec *spec, uint32_t steps)
     return status == BP_OK;
 }
 
-static bool open_and_run(bp_runtime *runtime, const bp_spec *spec, uint32_t steps)
+static bool open_and_run(bp_runtime *runtime, bp_plan *plan, const bp_spec *spec, uint32_t steps)
 {
-    const size_t bytes = (size_t)runtime->report.arena_bytes;
+    const size_t bytes = (size_t)plan->report.arena_bytes;
     void *arena = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (arena == MAP_FAILED) {
         return false;
     }
     (void)madvise(arena, bytes, MADV_HUGEPAGE);
-    bool done = bp_runtime_open(runtime, arena, bytes) == BP_OK &&
+    bool done = bp_runtime_open(runtime, plan, arena, bytes) == BP_OK &&
                 bp_runtime_initialize(runtime) == BP_OK && run_steps(runtime, spec, steps);
     bp_runtime_close(runtime);
     (void)munmap(arena, bytes);
@@ -458,6 +458,7 @@ static bp_spec spec_of(int argc, char **argv, const bp_model_config *config)
 
 int main(int argc, char **argv)
 {
+    static bp_plan plan;
     static bp_runtime runtime;
     bp_model_config config = {0};
     const char *name = word(argc, argv, "model", word(argc, argv, "preset", "gpt2"));
@@ -474,15 +475,15 @@ int main(int argc, char **argv)
     one.memory = malloc(MEGABYTES << 20);
     const bp_spec spec = spec_of(argc, argv, &config);
     void *memory = NULL;
-    bool done = one.memory != NULL && bench_plan(&runtime, &spec, &memory) &&
+    bool done = one.memory != NULL && bench_plan(&plan, &spec, &memory) &&
                 peak_begin(spec.device_options.threads, spec.device_options.variant) &&
-                open_and_run(&runtime, &spec, steps);
+                open_and_run(&runtime, &plan, &spec, steps);
     if (done) {
         printf("%s %u x %u, %u threads, %s\n\n", name, spec.batch, spec.sequence,
                spec.device_options.threads, spec.device_options.variant);
         print_rows(steps);
     } else {
-        const bp_error *error = bp_runtime_error(&runtime);
+        const bp_error *error = bp_plan_error(&plan);
         fprintf(stderr, "step_ops: %s: %s %s\n", name, error->text, error->name);
     }
     free(memory);

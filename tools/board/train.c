@@ -73,15 +73,15 @@ static bp_status say_digest(bp_runtime *runtime)
     return BP_OK;
 }
 
-static bp_status train(bp_runtime *runtime, const bp_feed *feed)
+static bp_status train(bp_runtime *runtime, bp_plan *plan, const bp_feed *feed)
 {
     const size_t skew = (uintptr_t)arena_memory % BP_ARENA_ALIGNMENT;
     const size_t start = skew > 0 ? BP_ARENA_ALIGNMENT - skew : 0;
-    BP_TRY(bp_runtime_plan(runtime, &spec, host_memory, sizeof host_memory));
-    const bp_footprint footprint = bp_runtime_footprint(runtime);
+    BP_TRY(bp_plan_make(plan, &spec, host_memory, sizeof host_memory));
+    const bp_footprint footprint = bp_plan_footprint(plan);
     write_number("arena bytes ", footprint.arena_bytes, 10);
     write_number("plan bytes ", footprint.host_bytes, 10);
-    BP_TRY(bp_runtime_open(runtime, arena_memory + start, sizeof arena_memory - start));
+    BP_TRY(bp_runtime_open(runtime, plan, arena_memory + start, sizeof arena_memory - start));
     BP_TRY(bp_runtime_initialize(runtime));
     for (int step = 1; step <= STEPS; step++) {
         bp_outcome outcome;
@@ -93,7 +93,9 @@ static bp_status train(bp_runtime *runtime, const bp_feed *feed)
 
 int main(void)
 {
+    static bp_plan_room planned;
     static bp_runtime_room room;
+    bp_plan *plan = bp_plan_begin(&planned);
     bp_runtime *runtime = bp_runtime_make(&room);
     spec.device = &bp_device_bare;
     spec.device_options = (bp_device_options){.threads = 1, .kernels = kernels};
@@ -103,8 +105,9 @@ int main(void)
     bp_error error = {.code = BP_OK};
     bp_status status = bp_feed_init(&feed, &error);
     if (status == BP_OK) {
-        status = train(runtime, &feed);
-        error = *bp_runtime_error(runtime);
+        status = train(runtime, plan, &feed);
+        error =
+            bp_plan_error(plan)->code != BP_OK ? *bp_plan_error(plan) : *bp_runtime_error(runtime);
     }
     if (status != BP_OK) {
         board_write(error.name);

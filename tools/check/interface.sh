@@ -16,7 +16,7 @@ bad=$(
         diff "$made/headers" - | sed -n 's/^</docs\/library.md says nothing of /p; s/^>/not installed: /p'
 
     # Declarations are what ends with a semicolon outside of braces and is no type or static function.
-    cat "$made"/bedplate/*.h | sed -e ':a' -e '/\\$/{N; s/\\\n//; ba' -e '}' | sed '/^ *#/d' | "${CC:-cc}" -E -P -x c - 2>/dev/null | tr '\n' ' ' | awk '{
+    cat "$made"/bedplate/*.h | sed -e ':a' -e '/\\$/{N; s/\\\n//; ba' -e '}' | sed '/^#ifdef __cplusplus/,/^#endif/d; /^ *#/d' | "${CC:-cc}" -E -P -x c - 2>/dev/null | tr '\n' ' ' | awk '{
         depth = 0; statement = ""
         for (i = 1; i <= length($0); i++) {
             c = substr($0, i, 1)

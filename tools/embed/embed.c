@@ -14,11 +14,11 @@
 static uint64_t host_memory[1u << 17];
 static unsigned char arena_memory[1200000];
 
-static bp_status train(bp_runtime *runtime, const bp_feed *feed)
+static bp_status train(bp_runtime *runtime, bp_plan *plan, const bp_feed *feed)
 {
     size_t skew = (uintptr_t)arena_memory % BP_ARENA_ALIGNMENT;
     size_t start = skew > 0 ? BP_ARENA_ALIGNMENT - skew : 0;
-    BP_TRY(bp_runtime_open(runtime, arena_memory + start, sizeof arena_memory - start));
+    BP_TRY(bp_runtime_open(runtime, plan, arena_memory + start, sizeof arena_memory - start));
     BP_TRY(bp_runtime_initialize(runtime));
     for (int step = 1; step <= STEPS; step++) {
         bp_outcome outcome;
@@ -32,7 +32,9 @@ static bp_status train(bp_runtime *runtime, const bp_feed *feed)
 
 int main(void)
 {
+    static bp_plan_room planned;
     static bp_runtime_room room;
+    bp_plan *plan = bp_plan_begin(&planned);
     bp_runtime *runtime = bp_runtime_make(&room);
     spec.device = &bp_device_host;
     spec.device_options.threads = 1;
@@ -42,17 +44,18 @@ int main(void)
     bp_error feed_error = {.code = BP_OK};
     bp_status status = bp_feed_init(&feed, &feed_error);
     if (status == BP_OK) {
-        status = bp_runtime_plan(runtime, &spec, host_memory, sizeof host_memory);
+        status = bp_plan_make(plan, &spec, host_memory, sizeof host_memory);
     }
-    bp_footprint footprint = bp_runtime_footprint(runtime);
+    bp_footprint footprint = bp_plan_footprint(plan);
     printf("arena %llu of %zu bytes, host %llu of %zu bytes\n",
            (unsigned long long)footprint.arena_bytes, sizeof arena_memory,
            (unsigned long long)footprint.host_bytes, sizeof host_memory);
     if (status == BP_OK) {
-        status = train(runtime, &feed);
+        status = train(runtime, plan, &feed);
     }
     if (status != BP_OK) {
-        const bp_error *error = feed_error.code != BP_OK ? &feed_error : bp_runtime_error(runtime);
+        const bp_error *error = feed_error.code != BP_OK ? &feed_error : bp_plan_error(plan);
+        error = error->code != BP_OK ? error : bp_runtime_error(runtime);
         printf("%s: %s\n", error->name, error->text);
     }
     bp_runtime_close(runtime);

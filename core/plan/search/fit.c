@@ -46,8 +46,8 @@ bp_status fit_search_init(fit_search *s, void *memory, uint64_t bytes)
     const bp_spec *spec = &s->request->spec;
     s->action_limit = fit_action_limit(spec);
     const uint64_t actions = s->action_limit * sizeof(bp_action);
-    const uint64_t size[4] = {sizeof(bp_runtime), stage_count(spec) * sizeof(bp_chain_stage),
-                              actions, actions};
+    const uint64_t size[4] = {sizeof(bp_plan), stage_count(spec) * sizeof(bp_chain_stage), actions,
+                              actions};
     bp_arena_init(&arena, memory, (size_t)bytes);
     bp_status status = BP_OK;
     for (int i = 0; i < 4 && status == BP_OK; i++) {
@@ -61,7 +61,7 @@ bp_status fit_search_init(fit_search *s, void *memory, uint64_t bytes)
     if (status != BP_OK) {
         return bp_error_set(s->error, BP_ERR_FIT, where, "the fit's memory is too small", NULL);
     }
-    s->runtime = memset(piece[0], 0, sizeof *s->runtime);
+    s->candidate = memset(piece[0], 0, sizeof *s->candidate);
     s->stages = piece[1];
     s->trial = piece[2];
     s->kept = piece[3];
@@ -69,11 +69,11 @@ bp_status fit_search_init(fit_search *s, void *memory, uint64_t bytes)
     return BP_OK;
 }
 
-static double step_seconds(const bp_runtime *runtime, const bp_rates *rates)
+static double step_seconds(const bp_plan *plan, const bp_rates *rates)
 {
-    const bp_graph *graph = &runtime->graph;
-    uint32_t k = runtime->spec.accumulation;
-    if (k == 1 || bp_spec_whole_group(&runtime->spec)) {
+    const bp_graph *graph = &plan->graph;
+    uint32_t k = plan->spec.accumulation;
+    if (k == 1 || bp_spec_whole_group(&plan->spec)) {
         return bp_cost_program(graph, BP_PROGRAM_STEP, rates);
     }
     const double vectors =
@@ -88,13 +88,14 @@ static double step_seconds(const bp_runtime *runtime, const bp_rates *rates)
  * the accumulated gradients of a group. */
 uint64_t fit_fixed_bytes(const fit_search *s)
 {
-    const bp_graph *graph = &s->runtime->graph;
-    uint64_t bytes = s->runtime->report.resident_bytes;
+    const bp_graph *graph = &s->candidate->graph;
+    uint64_t bytes = s->candidate->report.resident_bytes;
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
         bool group = graph->buffers[i].scope == BP_SCOPE_GROUP;
         bytes += group ? bp_report_rounded(graph, &graph->buffers[i]) : 0;
     }
-    uint64_t losses = (uint64_t)s->runtime->spec.batch * s->runtime->spec.sequence * sizeof(float);
+    uint64_t losses =
+        (uint64_t)s->candidate->spec.batch * s->candidate->spec.sequence * sizeof(float);
     return bytes + bp_size_align(losses, bp_graph_alignment(graph));
 }
 
@@ -104,21 +105,21 @@ bp_status fit_plan(fit_search *s, const bp_spec *spec, bp_fit_try *out)
     if (s->request->watch != NULL) {
         s->request->watch();
     }
-    bp_status status = bp_runtime_count(s->runtime, spec, s->plan, s->plan_bytes);
+    bp_status status = bp_plan_count(s->candidate, spec, s->plan, s->plan_bytes);
     status =
-        status == BP_OK ? bp_runtime_measure(s->runtime, s->wish, s->plan, s->plan_bytes) : status;
+        status == BP_OK ? bp_plan_measure(s->candidate, s->wish, s->plan, s->plan_bytes) : status;
     if (status != BP_OK) {
         if (s->error != NULL && s->error->code == BP_OK) {
-            *s->error = s->runtime->error;
+            *s->error = s->candidate->error;
         }
         return status;
     }
     *out = (bp_fit_try){.policy = spec->policy,
                         .batch = spec->batch,
                         .accumulation = spec->accumulation,
-                        .loss_rows = s->runtime->spec.loss_rows,
-                        .arena_bytes = s->runtime->report.arena_bytes,
-                        .seconds = step_seconds(s->runtime, &s->request->rates)};
+                        .loss_rows = s->candidate->spec.loss_rows,
+                        .arena_bytes = s->candidate->report.arena_bytes,
+                        .seconds = step_seconds(s->candidate, &s->request->rates)};
     out->fits = s->request->budget == 0 || out->arena_bytes <= s->request->budget;
     uint64_t fixed = fit_fixed_bytes(s);
     s->fit->fixed_bytes = fixed < s->fit->fixed_bytes ? fixed : s->fit->fixed_bytes;
@@ -199,7 +200,7 @@ static bp_status plan_chain(fit_search *s, const bp_spec *base, uint64_t inner, 
 {
     double seconds = 0.0;
     uint32_t count = 0;
-    const uint32_t first = s->runtime->compile.first;
+    const uint32_t first = s->candidate->compile.first;
     bp_spec spec = *base;
     *found = bp_chain_solve(s->stages + first, stage_count(base) - first, inner, s->plan,
                             s->plan_bytes, s->trial, s->action_limit, &count, &seconds) == BP_OK;
@@ -229,7 +230,7 @@ static uint64_t next_inner(uint64_t inner, uint64_t low, uint64_t high, uint64_t
 bp_status fit_try_chain(fit_search *s, const bp_spec *base, uint64_t budget, uint64_t fixed,
                         bool enters, bp_fit_try *best)
 {
-    const uint32_t first = s->runtime->compile.first;
+    const uint32_t first = s->candidate->compile.first;
     uint64_t low = 0;
     uint64_t high = budget;
     int misses = 0;

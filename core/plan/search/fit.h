@@ -8,7 +8,7 @@
 #define BP_CORE_FIT_H
 
 #include "core/ir/cost.h"
-#include "core/run/runtime.h"
+#include "core/plan/planned.h"
 
 #define BP_FIT_TRIED_MAX 64 /* candidates of which a record is kept */
 
@@ -53,7 +53,7 @@ uint64_t bp_fit_scratch(const bp_fit_request *request);
 
 /* Counts the bytes of memory that serve bp_fit_run, bp_fit_curve and bp_fit_largest_batch up to the
  * request's micro-batch. The memory, aligned to 64 bytes, is free again afterwards. Errors are
- * those of bp_runtime_count. */
+ * those of bp_plan_count. */
 bp_status bp_fit_count(const bp_fit_request *request, void *memory, uint64_t bytes,
                        uint64_t *needed, bp_error *error) BP_MUST_CHECK;
 

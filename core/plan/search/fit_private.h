@@ -23,7 +23,7 @@ typedef struct fit_search {
     const bp_fit_request *request;
     bp_fit *fit;
     bp_error *error;
-    bp_runtime *runtime;    /* the candidate being planned */
+    bp_plan *candidate;     /* the one being planned */
     bp_chain_stage *stages; /* [stages] */
     bp_action *trial;       /* [action_limit] */
     bp_action *kept;        /* [action_limit] */

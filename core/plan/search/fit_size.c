@@ -72,7 +72,7 @@ static bp_status count_plan(const bp_fit_request *request, bp_spec spec, bp_aren
         spec.policy =
             (bp_policy){.kind = BP_POLICY_ACTIONS, .action_count = fit_action_limit(&spec)};
     }
-    *bytes = bp_runtime_bytes(&spec, &rows);
+    *bytes = bp_plan_bytes(&spec, &rows);
     return BP_OK;
 }
 
@@ -81,7 +81,7 @@ static uint64_t own_bytes(const bp_fit_request *request)
 {
     uint64_t stages = request->spec.model->stages(&request->spec.config);
     uint64_t actions = bp_size_mul(fit_action_limit(&request->spec), 2 * sizeof(bp_action));
-    uint64_t bytes = bp_size_add(sizeof(bp_runtime), stages * sizeof(bp_chain_stage));
+    uint64_t bytes = bp_size_add(sizeof(bp_plan), stages * sizeof(bp_chain_stage));
     return bp_size_add(bytes, bp_size_add(actions, 8 * FIT_ALIGNMENT));
 }
 

@@ -37,7 +37,7 @@ typedef struct before {
 
 static before remember(model_fixture *r, uint32_t index)
 {
-    const bp_parameter *p = &r->runtime.builder.parameters[index];
+    const bp_parameter *p = &r->plan.builder.parameters[index];
     return (before){model_fixture_read(r, p->weight), model_fixture_read(r, p->state[0]),
                     model_fixture_read(r, p->state[1])};
 }
@@ -52,8 +52,8 @@ static void forget(before b)
 static double gradient_norm(model_fixture *r)
 {
     double sum = 0.0;
-    for (uint32_t i = 0; i < r->runtime.builder.parameter_count; i++) {
-        const bp_parameter *p = &r->runtime.builder.parameters[i];
+    for (uint32_t i = 0; i < r->plan.builder.parameter_count; i++) {
+        const bp_parameter *p = &r->plan.builder.parameters[i];
         float *gradient = model_fixture_read(r, p->gradient);
         for (uint64_t k = 0; k < p->count; k++) {
             sum += (double)gradient[k] * (double)gradient[k];
@@ -66,8 +66,8 @@ static double gradient_norm(model_fixture *r)
 /* The update of torch.optim.AdamW in double; compares with what the step made of `b`. */
 static void check_update(model_fixture *r, uint32_t index, before b, double clip, uint32_t applied)
 {
-    const bp_optimizer_options *o = &r->runtime.spec.optimizer_options;
-    const bp_parameter *p = &r->runtime.builder.parameters[index];
+    const bp_optimizer_options *o = &r->plan.spec.optimizer_options;
+    const bp_parameter *p = &r->plan.builder.parameters[index];
     const double decay = p->decay || o->decay_all ? o->weight_decay : 0.0;
     float *gradient = model_fixture_read(r, p->gradient);
     before a = remember(r, index);
@@ -92,7 +92,7 @@ static void run_steps(const bp_spec *spec, uint32_t steps)
 {
     model_fixture r;
     model_fixture_open(&r, spec, tokens, TOKENS);
-    const uint32_t count = r.runtime.builder.parameter_count;
+    const uint32_t count = r.plan.builder.parameter_count;
     before *b = calloc(count, sizeof *b);
     for (uint32_t step = 1; step <= steps; step++) {
         for (uint32_t i = 0; i < count; i++) {
@@ -227,7 +227,7 @@ static void test_names(void **state)
     model_fixture r;
     model_fixture_open(&r, &spec, tokens, TOKENS);
     assert_string_equal(bp_optimizer_adamw.name, "adamw");
-    const bp_parameter *p = &r.runtime.builder.parameters[0];
+    const bp_parameter *p = &r.plan.builder.parameters[0];
     assert_int_equal(p->state[0], model_fixture_find(&r, "transformer.wte.weight.exp_avg"));
     assert_int_equal(p->state[1], model_fixture_find(&r, "transformer.wte.weight.exp_avg_sq"));
     model_fixture_close(&r);

@@ -324,11 +324,11 @@ static void test_plans(void **state)
         bp_spec spec = spec_of(&cases[i]);
         const uint64_t plain = train(&r, &spec);
         uint64_t bytes = 0;
-        for (uint32_t b = 1; b < r.runtime.graph.used.buffers; b++) {
-            const bp_buffer *buffer = &r.runtime.graph.buffers[b];
+        for (uint32_t b = 1; b < r.plan.graph.used.buffers; b++) {
+            const bp_buffer *buffer = &r.plan.graph.buffers[b];
             const bool state_of = buffer->class_of == BP_CLASS_OPTIMIZER &&
                                   buffer->scope == BP_SCOPE_PERSISTENT &&
-                                  strchr(r.runtime.graph.names + buffer->name, '.') != NULL;
+                                  strchr(r.plan.graph.names + buffer->name, '.') != NULL;
             bytes += state_of ? buffer->bytes : 0;
         }
         assert_int_equal(bytes, cases[i].bytes);

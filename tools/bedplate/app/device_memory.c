@@ -5,7 +5,8 @@
 
 static bool on_gpu(const bp_runtime *runtime)
 {
-    return runtime->spec.device == &bp_device_cuda && runtime->device != NULL;
+    return runtime->plan != NULL && runtime->plan->spec.device == &bp_device_cuda &&
+           runtime->device != NULL;
 }
 
 void device_memory_step(device_memory *memory, const bp_runtime *runtime)

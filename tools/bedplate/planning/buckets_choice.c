@@ -221,7 +221,7 @@ static void buckets_put_list(bp_text *text, const bp_runtime *runtime)
 
 static const char *buckets_left_out(const session *s)
 {
-    return s->runtime.left_out != NULL ? s->runtime.left_out : s->one_length;
+    return s->plan.left_out != NULL ? s->plan.left_out : s->one_length;
 }
 
 void buckets_put(bp_text *text, const session *s)
@@ -257,7 +257,7 @@ void buckets_json_runs(output *out, const bp_runtime *runtime)
         const bp_length length = bp_runtime_length(runtime, i);
         json_item(out);
         json_count(out, "length", length.sequence);
-        if (runtime->spec.optimizer != NULL) {
+        if (runtime->plan->spec.optimizer != NULL) {
             json_count(out, "micro_batches", length.micros);
         }
         json_count(out, "eval_batches", length.evaluations);

@@ -102,23 +102,23 @@ static bp_status emit_refuse(session *s, const char *text)
 static bp_status emit_check(session *s)
 {
     const bp_runtime *r = &s->runtime;
-    const bp_spec *spec = &r->spec;
+    const bp_spec *spec = &r->plan->spec;
     const bool several = bp_spec_whole_group(spec) && spec->accumulation > 1;
     if (bp_spec_ranks(spec) > 1 || several ||
-        (r->report.host.arena_bytes > 0 && !spec->offload.fixed) ||
-        r->report.offload.arena_bytes > 0) {
+        (r->plan->report.host.arena_bytes > 0 && !spec->offload.fixed) ||
+        r->plan->report.offload.arena_bytes > 0) {
         return emit_refuse(
             s, "a trainer made from a plan is one rank in one memory, without virtual ranks, and "
                "releases gradients of one micro-batch only");
     }
-    if (r->bucket_count > 0) {
+    if (r->plan->bucket_count > 0) {
         return emit_refuse(s, "a trainer made from a plan has one length: "
                               "expected --length-buckets none");
     }
     if (spec->config.task == BP_TASK_EMBEDDING) {
         return emit_refuse(s, "a trainer made from a plan compares no texts with each other");
     }
-    if (bp_ref_present(r->builder.class_weights)) {
+    if (bp_ref_present(r->plan->builder.class_weights)) {
         return emit_refuse(s, "a trainer made from a plan has no --class-weights");
     }
     if (s->spec.distill.top_k > 0) {
@@ -130,16 +130,17 @@ static bp_status emit_check(session *s)
     if (s->set->group_by_length) {
         return emit_refuse(s, "a trainer made from a plan has no --group-by-length");
     }
-    for (uint32_t i = 0; i < r->builder.parameter_count; i++) {
-        if (r->builder.parameters[i].quantised != BP_QUANTISED_NONE && !spec->offload.fixed) {
+    for (uint32_t i = 0; i < r->plan->builder.parameter_count; i++) {
+        if (r->plan->builder.parameters[i].quantised != BP_QUANTISED_NONE && !spec->offload.fixed) {
             return emit_refuse(s, "a trainer made from a plan has quantised weights in flash only: "
                                   "expected --offload flash:BYTES");
         }
-        if (r->builder.parameters[i].master_form == BP_MASTER_FP8) {
+        if (r->plan->builder.parameters[i].master_form == BP_MASTER_FP8) {
             return emit_refuse(s, "a trainer made from a plan has no weights in fp8");
         }
     }
-    const uint64_t bytes = bp_size_add(r->report.arena_bytes, r->report.host.arena_bytes);
+    const uint64_t bytes =
+        bp_size_add(r->plan->report.arena_bytes, r->plan->report.host.arena_bytes);
     if (bytes >= BP_TRAINER_ABSENT) {
         return bp_error_limit(&s->error, BP_ERR_FIT, where,
                               "a trainer's arena and flash are below 4 GiB", s->set->emit_c,
@@ -155,7 +156,7 @@ static uint32_t emit_offset(const bp_runtime *r, uint64_t place)
         return BP_TRAINER_ABSENT;
     }
     const bool fixed = bp_address_space(place) == BP_SPACE_HOST;
-    return (uint32_t)(bp_address_offset(place) + (fixed ? r->report.arena_bytes : 0));
+    return (uint32_t)(bp_address_offset(place) + (fixed ? r->plan->report.arena_bytes : 0));
 }
 
 static size_t put_offsets(emitter *e, const bp_linked_op *op, size_t count)
@@ -238,14 +239,14 @@ static uint32_t put_ones(emitter *e)
     const bp_runtime *r = &e->s->runtime;
     uint32_t count = 0;
     fprintf(e->file, "\nstatic const bp_trainer_fill ones[] = {\n");
-    for (uint32_t i = 0; i < r->builder.parameter_count; i++) {
-        const bp_parameter *p = &r->builder.parameters[i];
+    for (uint32_t i = 0; i < r->plan->builder.parameter_count; i++) {
+        const bp_parameter *p = &r->plan->builder.parameters[i];
         if (p->init == BP_INIT_ONES && !p->fixed) {
-            const bp_buffer *weight = &r->graph.buffers[p->weight];
+            const bp_buffer *weight = &r->plan->graph.buffers[p->weight];
             put_range(e, weight, ", 0x%" PRIx32, one[weight->dtype]);
             count++;
             if (p->master != BP_NO_BUFFER && p->master_form == BP_MASTER_FP32) {
-                put_range(e, &r->graph.buffers[p->master], ", 0x%" PRIx32, one[BP_F32]);
+                put_range(e, &r->plan->graph.buffers[p->master], ", 0x%" PRIx32, one[BP_F32]);
                 count++;
             }
         }
@@ -281,7 +282,7 @@ static void put_state(emitter *e)
 
 static uint64_t offset_of(const bp_runtime *r, bp_ref ref)
 {
-    return r->graph.buffers[ref.buffer].offset + ref.offset;
+    return r->plan->graph.buffers[ref.buffer].offset + ref.offset;
 }
 
 /* The public name of a schedule; its own options say the rest. */
@@ -307,7 +308,7 @@ static const char *rate_name(bp_rate rate)
 
 static void put_rate(emitter *e)
 {
-    const bp_spec *spec = &e->s->runtime.spec;
+    const bp_spec *spec = &e->s->plan.spec;
     const bp_rate_options *o = &spec->rate_options;
     fprintf(e->file,
             "    .rate = %s,\n    .rate_options = {%a, %a, %" PRIu64 ", %" PRIu64 ", %" PRIu64
@@ -335,20 +336,21 @@ static void put_plan(emitter *e, uint32_t ones)
             ",\n    .result = %" PRIu64 ",\n    .control = %" PRIu64
             ",\n    .micros = PLAN_MICROS,\n    .batch = PLAN_BATCH,\n    .evaluated = %" PRIu32
             ",\n    .inputs = PLAN_INPUTS,\n",
-            r->report.host.arena_bytes > 0 ? "plan_frozen" : "NULL", offset_of(r, r->builder.step),
-            offset_of(r, r->builder.result), offset_of(r, r->builder.control),
-            bp_spec_eval_batch(&r->spec));
-    for (uint32_t i = 0; i < r->compile.input_count; i++) {
-        const bp_input *input = &r->compile.input[i];
-        fprintf(
-            e->file, "    .input[%" PRIu32 "] = {%" PRIu64 ", %" PRIu64 ", %" PRIu64 "u, %d},\n", i,
-            r->builder.declared[i].offset, bp_input_elements(input), input->below, input->negative);
+            r->plan->report.host.arena_bytes > 0 ? "plan_frozen" : "NULL",
+            offset_of(r, r->plan->builder.step), offset_of(r, r->plan->builder.result),
+            offset_of(r, r->plan->builder.control), bp_spec_eval_batch(&r->plan->spec));
+    for (uint32_t i = 0; i < r->plan->compile.input_count; i++) {
+        const bp_input *input = &r->plan->compile.input[i];
+        fprintf(e->file,
+                "    .input[%" PRIu32 "] = {%" PRIu64 ", %" PRIu64 ", %" PRIu64 "u, %d},\n", i,
+                r->plan->builder.declared[i].offset, bp_input_elements(input), input->below,
+                input->negative);
     }
     fprintf(e->file,
             "    .ones = ones,\n    .ones_count = %" PRIu32
             ",\n    .state = state,\n    .state_count = PLAN_TENSORS,\n    .scale = %a,\n"
             "    .seed = PLAN_SEED,\n",
-            ones, r->spec.scaling.initial);
+            ones, r->plan->spec.scaling.initial);
     put_rate(e);
     fprintf(e->file, "};\n");
 }
@@ -393,12 +395,12 @@ static uint64_t checkpoint_scratch(const bp_runtime *r)
 static void put_header(FILE *file, const session *s)
 {
     const bp_runtime *r = &s->runtime;
-    const bp_spec *spec = &r->spec;
+    const bp_spec *spec = &r->plan->spec;
     fputs(emit_c_head, file);
-    fprintf(file, EMIT_C_HEADER, r->report.arena_bytes, r->report.state_bytes,
-            r->report.host.arena_bytes, bp_runtime_state_count(r), spec->batch, spec->accumulation,
-            spec->sequence, spec->config.vocabulary, spec->config.classes,
-            (int)bp_feed_labels(spec->config.task), spec->seed, r->compile.input_count,
+    fprintf(file, EMIT_C_HEADER, r->plan->report.arena_bytes, r->plan->report.state_bytes,
+            r->plan->report.host.arena_bytes, bp_runtime_state_count(r), spec->batch,
+            spec->accumulation, spec->sequence, spec->config.vocabulary, spec->config.classes,
+            (int)bp_feed_labels(spec->config.task), spec->seed, r->plan->compile.input_count,
             sample_elements(r), checkpoint_scratch(r));
 }
 
@@ -444,7 +446,7 @@ static void put_frozen(FILE *file, const unsigned char *bytes, uint64_t count)
 static bp_status write_frozen(session *s)
 {
     static const char *const names[] = {"frozen.c", "frozen.bin"};
-    const uint64_t bytes = s->runtime.report.host.arena_bytes;
+    const uint64_t bytes = s->plan.report.host.arena_bytes;
     char path[BP_STORE_PATH_MAX];
     for (uint32_t i = 0; i < 2; i++) {
         if (bytes == 0) {
@@ -527,7 +529,7 @@ bp_status emit_c_write(session *s)
     if (s->store->make_directory(s->store, s->set->emit_c) != BP_OK) {
         return bp_storage_failed(&s->error, s->store, "mkdir", s->set->emit_c);
     }
-    const bp_graph_limits *rows = &s->runtime.graph.used;
+    const bp_graph_limits *rows = &s->plan.graph.used;
     e.offsets.bytes = malloc(((size_t)rows->refs + 1) * 4);
     e.scalars.bytes = malloc(((size_t)rows->scalars + 1) * 8);
     e.dtypes.bytes = malloc((size_t)rows->refs + 1);

@@ -63,9 +63,9 @@ static void put_tuple(bp_text *out, const bp_graph *graph, const bp_op *op, uint
     }
 }
 
-static void put_op(bp_text *out, const bp_runtime *runtime, uint32_t index)
+static void put_op(bp_text *out, const bp_plan *plan, uint32_t index)
 {
-    const bp_graph *graph = &runtime->graph;
+    const bp_graph *graph = &plan->graph;
     const bp_op *op = &graph->ops[index];
     bp_text_u64_padded(out, index, 5);
     bp_text_string(out, "  ");
@@ -99,9 +99,9 @@ static void put_moved(bp_text *out, double bytes, const char *how)
     }
 }
 
-void listing_put(bp_text *out, const bp_runtime *runtime)
+void listing_put(bp_text *out, const bp_plan *plan)
 {
-    const bp_graph *graph = &runtime->graph;
+    const bp_graph *graph = &plan->graph;
     for (uint32_t program = 0; program < BP_PROGRAM_COUNT; program++) {
         if (graph->program_count[program] == 0) {
             continue;
@@ -118,7 +118,7 @@ void listing_put(bp_text *out, const bp_runtime *runtime)
         put_moved(out, cost.fabric_bytes, " bytes from other ranks");
         bp_text_char(out, '\n');
         for (uint32_t i = 0; i < graph->program_count[program]; i++) {
-            put_op(out, runtime, graph->program_first[program] + i);
+            put_op(out, plan, graph->program_first[program] + i);
         }
         bp_text_char(out, '\n');
     }
@@ -146,9 +146,9 @@ static bp_layout_report map_report(const bp_report *report, bp_space space)
                               .method = "greedy"};
 }
 
-static void fill_map(bp_map *map, map_tables *tables, const bp_runtime *runtime, bp_space space)
+static void fill_map(bp_map *map, map_tables *tables, const bp_plan *plan, bp_space space)
 {
-    const bp_graph *graph = &runtime->graph;
+    const bp_graph *graph = &plan->graph;
     for (uint32_t c = 0; c < BP_CLASS_COUNT; c++) {
         const char *name = bp_class_name((bp_class)c);
         tables->classes[c] = (bp_map_class){name, class_colour(name)};
@@ -173,17 +173,17 @@ static void fill_map(bp_map *map, map_tables *tables, const bp_runtime *runtime,
     map->class_count = BP_CLASS_COUNT;
     map->op_count = graph->used.ops;
     map->unit = "parameter";
-    map->units = runtime->report.parameters;
+    map->units = plan->report.parameters;
     map->alignment = bp_graph_alignment(graph);
-    map->report = map_report(&runtime->report, space);
+    map->report = map_report(&plan->report, space);
 }
 
 typedef bp_status (*map_form)(const bp_map *map, void *scratch, size_t bytes, bp_text *out);
 
-static bp_status put_map(bp_text *out, const bp_runtime *runtime, bp_space space,
-                         const bp_map *start, map_form form)
+static bp_status put_map(bp_text *out, const bp_plan *plan, bp_space space, const bp_map *start,
+                         map_form form)
 {
-    const bp_graph *graph = &runtime->graph;
+    const bp_graph *graph = &plan->graph;
     bp_map map = *start;
     map_tables tables = {.scratch_bytes = bp_map_scratch(graph->used.buffers, BP_CLASS_COUNT)};
     tables.buffers = malloc((graph->used.buffers + 1u) * sizeof *tables.buffers);
@@ -191,7 +191,7 @@ static bp_status put_map(bp_text *out, const bp_runtime *runtime, bp_space space
     tables.scratch = malloc(tables.scratch_bytes);
     bp_status status = BP_ERR_FIT;
     if (tables.buffers != NULL && tables.op_names != NULL && tables.scratch != NULL) {
-        fill_map(&map, &tables, runtime, space);
+        fill_map(&map, &tables, plan, space);
         status = form(&map, tables.scratch, tables.scratch_bytes, out);
     }
     free(tables.scratch);
@@ -200,22 +200,22 @@ static bp_status put_map(bp_text *out, const bp_runtime *runtime, bp_space space
     return status;
 }
 
-bp_status listing_map(bp_text *out, const bp_runtime *runtime, const char *title, bool json)
+bp_status listing_map(bp_text *out, const bp_plan *plan, const char *title, bool json)
 {
     const bp_map map = {.title = title};
     const map_form form = json ? bp_map_json : bp_map_text;
-    BP_TRY(put_map(out, runtime, BP_SPACE_DEVICE, &map, form));
-    if (runtime->report.host.arena_bytes == 0) {
+    BP_TRY(put_map(out, plan, BP_SPACE_DEVICE, &map, form));
+    if (plan->report.host.arena_bytes == 0) {
         return BP_OK;
     }
     const bp_map host = {.title = "host arena"};
     bp_text_string(out, json ? "" : "\n");
-    return put_map(out, runtime, BP_SPACE_HOST, &host, form);
+    return put_map(out, plan, BP_SPACE_HOST, &host, form);
 }
 
 /* What the page shows beside the device arena. */
 typedef struct page_more {
-    const bp_runtime *runtime;
+    const bp_plan *plan;
     const frontier *curve;
     bp_status status; /* of the host arena's map */
 } page_more;
@@ -226,20 +226,20 @@ static void put_more(bp_text *out, const void *user)
     if (more->curve != NULL) {
         frontier_page(out, more->curve);
     }
-    if (more->runtime->report.host.arena_bytes > 0) {
+    if (more->plan->report.host.arena_bytes > 0) {
         const bp_map host = {.title = "host arena"};
         bp_text_string(out, "<h2>host arena</h2>\n<pre>\n");
-        more->status = put_map(out, more->runtime, BP_SPACE_HOST, &host, bp_map_text);
+        more->status = put_map(out, more->plan, BP_SPACE_HOST, &host, bp_map_text);
         bp_text_string(out, "</pre>\n");
     }
 }
 
-bp_status listing_page(bp_text *out, const bp_runtime *runtime, const char *title,
-                       const char *details, const frontier *curve)
+bp_status listing_page(bp_text *out, const bp_plan *plan, const char *title, const char *details,
+                       const frontier *curve)
 {
-    page_more more = {.runtime = runtime, .curve = curve};
+    page_more more = {.plan = plan, .curve = curve};
     const bp_map map = {
         .title = title, .details = details, .section = put_more, .section_user = &more};
-    bp_status status = put_map(out, runtime, BP_SPACE_DEVICE, &map, bp_map_html);
+    bp_status status = put_map(out, plan, BP_SPACE_DEVICE, &map, bp_map_html);
     return status == BP_OK ? more.status : status;
 }

@@ -3,22 +3,22 @@
 #ifndef BP_BEDPLATE_LISTING_H
 #define BP_BEDPLATE_LISTING_H
 
-#include "core/run/runtime.h"
+#include "core/plan/planned.h"
 #include "tools/bedplate/planning/frontier.h"
 #include "tools/bedplate/app/output.h"
 
 /* Every program op by op: number, kernel, engine unless it computes, operands (buffer, place with
  * its space unless that is the device's, bytes), scalars. */
-void listing_put(bp_text *out, const bp_runtime *runtime);
+void listing_put(bp_text *out, const bp_plan *plan);
 
-/* The map of a planned runtime as text, or as a JSON object, on `out`; that of the host arena after
+/* The map of a plan as text, or as a JSON object, on `out`; that of the host arena after
  * it, when something lives there. Uses the heap. */
-bp_status listing_map(bp_text *out, const bp_runtime *runtime, const char *title,
+bp_status listing_map(bp_text *out, const bp_plan *plan, const char *title,
                       bool json) BP_MUST_CHECK;
 
 /* The map as a page: `details` says how was planned; with the curve of time against bytes if there
  * is one (NULL: none). */
-bp_status listing_page(bp_text *out, const bp_runtime *runtime, const char *title,
-                       const char *details, const frontier *curve) BP_MUST_CHECK;
+bp_status listing_page(bp_text *out, const bp_plan *plan, const char *title, const char *details,
+                       const frontier *curve) BP_MUST_CHECK;
 
 #endif

@@ -174,25 +174,24 @@ static bp_tier_range offload_range(const bp_buffer *buffer)
 }
 
 /* How many buffers have two versions, and how long they are together, as one range of them. */
-static uint32_t offload_count(const offload_choice *b, const bp_runtime *runtime,
-                              bp_tier_range *all)
+static uint32_t offload_count(const offload_choice *b, const bp_plan *plan, bp_tier_range *all)
 {
     uint32_t count = 0;
     *all = (bp_tier_range){.first = 0};
-    for (uint32_t i = 0; b->two && i < runtime->graph.used.buffers; i++) {
-        if (offload_kept(&runtime->graph.buffers[i])) {
-            all->bytes += offload_range(&runtime->graph.buffers[i]).bytes;
+    for (uint32_t i = 0; b->two && i < plan->graph.used.buffers; i++) {
+        if (offload_kept(&plan->graph.buffers[i])) {
+            all->bytes += offload_range(&plan->graph.buffers[i]).bytes;
             count++;
         }
     }
     return count;
 }
 
-uint64_t offload_room(const offload_choice *b, const bp_runtime *runtime)
+uint64_t offload_room(const offload_choice *b, const bp_plan *plan)
 {
     bp_tier_range all;
-    const uint32_t count = offload_count(b, runtime, &all);
-    if (runtime->report.offload.arena_bytes == 0) {
+    const uint32_t count = offload_count(b, plan, &all);
+    if (plan->report.offload.arena_bytes == 0) {
         return 0;
     }
     return count == 0 ? BP_TIER_ROOM
@@ -200,18 +199,18 @@ uint64_t offload_room(const offload_choice *b, const bp_runtime *runtime)
                             bp_size_align(bp_tier_versions_memory(&all, 1), BP_VERSIONS_PAGE);
 }
 
-static uint64_t offload_file_bytes(const offload_choice *b, const bp_runtime *runtime)
+static uint64_t offload_file_bytes(const offload_choice *b, const bp_plan *plan)
 {
     bp_tier_range all;
-    const uint64_t bytes = runtime->report.offload.arena_bytes;
-    return offload_count(b, runtime, &all) > 0 ? bp_tier_versions_bytes(bytes, &all, 1) : bytes;
+    const uint64_t bytes = plan->report.offload.arena_bytes;
+    return offload_count(b, plan, &all) > 0 ? bp_tier_versions_bytes(bytes, &all, 1) : bytes;
 }
 
 /* What lives always lies in the order of its table; what is without a gap is one range. Returns how
  * many there are, with a digest of what lies where. */
-static uint32_t offload_list(const bp_runtime *runtime, bp_tier_range *ranges, uint64_t *plan)
+static uint32_t offload_list(const bp_plan *plan, bp_tier_range *ranges, uint64_t *identity)
 {
-    const bp_graph *graph = &runtime->graph;
+    const bp_graph *graph = &plan->graph;
     bp_digest digest;
     uint32_t count = 0;
     bp_digest_begin(&digest, 0);
@@ -229,25 +228,25 @@ static uint32_t offload_list(const bp_runtime *runtime, bp_tier_range *ranges, u
             ranges[count++] = one;
         }
     }
-    *plan = bp_digest_end(&digest);
+    *identity = bp_digest_end(&digest);
     return count;
 }
 
-static bp_status offload_open_versions(offload_choice *b, const bp_runtime *runtime,
-                                       bp_regions *places, bp_error *error)
+static bp_status offload_open_versions(offload_choice *b, const bp_plan *plan, bp_regions *places,
+                                       bp_error *error)
 {
     bp_tier_range all;
-    uint64_t plan;
-    const uint32_t most = offload_count(b, runtime, &all);
+    uint64_t identity;
+    const uint32_t most = offload_count(b, plan, &all);
     if (most == 0) {
         return BP_OK;
     }
     BP_TRY(memory_take(&b->list, most * sizeof all, true, "ranges of --offload", error));
     BP_TRY(
         memory_take(&b->bits, bp_tier_versions_memory(&all, 1), true, "pages of --offload", error));
-    const uint32_t count = offload_list(runtime, b->list.address, &plan);
+    const uint32_t count = offload_list(plan, b->list.address, &identity);
     bp_tier_versions_open(&b->versions, &bp_tier_posix_table, &b->file,
-                          runtime->report.offload.arena_bytes, plan, b->list.address, count,
+                          plan->report.offload.arena_bytes, identity, b->list.address, count,
                           b->bits.address);
     places->tier = &bp_tier_versions_table;
     places->tier_context = &b->versions;
@@ -255,12 +254,12 @@ static bp_status offload_open_versions(offload_choice *b, const bp_runtime *runt
                       : bp_tier_versions_begin(&b->versions, error);
 }
 
-bp_status offload_open(offload_choice *b, const settings *set, const bp_runtime *runtime,
+bp_status offload_open(offload_choice *b, const settings *set, const bp_plan *plan,
                        bp_regions *places, bp_error *error)
 {
-    const bp_report *report = &runtime->report;
+    const bp_report *report = &plan->report;
     const bool memory = b->host || b->flash;
-    const uint64_t needed = memory ? report->host.arena_bytes : offload_file_bytes(b, runtime);
+    const uint64_t needed = memory ? report->host.arena_bytes : offload_file_bytes(b, plan);
     if (needed == 0) {
         return BP_OK;
     }
@@ -279,7 +278,7 @@ bp_status offload_open(offload_choice *b, const settings *set, const bp_runtime 
     places->space[BP_SPACE_OFFLOAD] = (bp_region){NULL, report->offload.arena_bytes};
     places->tier = &bp_tier_posix_table;
     places->tier_context = &b->file;
-    return offload_open_versions(b, runtime, places, error);
+    return offload_open_versions(b, plan, places, error);
 }
 
 bool offload_failed(const bp_error *error)
@@ -309,24 +308,23 @@ static void traffic_add(bp_traffic *sum, const bp_traffic *more, uint32_t times)
         more->written_rate > sum->written_rate ? more->written_rate : sum->written_rate;
 }
 
-bp_status offload_traffic_find(const bp_runtime *runtime, const offload_choice *b,
-                               const settings *set, const bp_rates *rates, offload_traffic *t,
-                               bp_error *error)
+bp_status offload_traffic_find(const bp_plan *plan, const offload_choice *b, const settings *set,
+                               const bp_rates *rates, offload_traffic *t, bp_error *error)
 {
-    const bp_offload *offload = &runtime->spec.offload;
+    const bp_offload *offload = &plan->spec.offload;
     const bool any = offload->bases > 0 || offload->states > 0 || offload->weights > 0 ||
                      offload->checkpoints > 0;
-    const bp_graph *graph = &runtime->graph;
+    const bp_graph *graph = &plan->graph;
     *t = (offload_traffic){
         .choice = b->chosen,
-        .resident = runtime->resident,
+        .resident = plan->resident,
         .rates = *rates,
         .host = offload->host,
         .endurance = offload->host ? 0.0 : (double)set->offload_endurance,
         .bytes = !any ? 0
                  : offload->host
-                     ? runtime->report.host.arena_bytes
-                     : offload_file_bytes(&(offload_choice){.two = set->offload_two}, runtime)};
+                     ? plan->report.host.arena_bytes
+                     : offload_file_bytes(&(offload_choice){.two = set->offload_two}, plan)};
     if (t->bytes == 0) {
         return BP_OK;
     }
@@ -335,7 +333,7 @@ bp_status offload_traffic_find(const bp_runtime *runtime, const offload_choice *
         return bp_error_set(error, BP_ERR_FIT, where, "no memory to count what a step moves", "");
     }
     for (uint32_t i = 0; i < BP_PROGRAM_COUNT; i++) {
-        const uint32_t times = bp_compile_runs(&runtime->spec, (bp_program_kind)i);
+        const uint32_t times = bp_compile_runs(&plan->spec, (bp_program_kind)i);
         if (times > 0) {
             const bp_traffic one = bp_traffic_program(graph, (bp_program_kind)i, rates, scratch);
             traffic_add(&t->step, &one, times);
@@ -459,12 +457,12 @@ void offload_put(bp_text *text, const offload_traffic *t)
 
 #define KEEP_TRIES 5
 
-uint64_t offload_moved(const bp_runtime *runtime, uint64_t *moved)
+uint64_t offload_moved(const bp_plan *plan, uint64_t *moved)
 {
-    const bp_graph *graph = &runtime->graph;
+    const bp_graph *graph = &plan->graph;
     uint64_t written = 0;
     for (uint32_t program = 0; program < BP_PROGRAM_COUNT; program++) {
-        const uint64_t runs = bp_compile_runs(&runtime->spec, (bp_program_kind)program);
+        const uint64_t runs = bp_compile_runs(&plan->spec, (bp_program_kind)program);
         for (uint32_t i = 0; runs > 0 && i < graph->program_count[program]; i++) {
             const bp_op *op = &graph->ops[graph->program_first[program] + i];
             const bp_kernel_info *info = bp_kernel_describe(op->kernel);
@@ -489,25 +487,24 @@ uint64_t offload_moved(const bp_runtime *runtime, uint64_t *moved)
 static bp_status keep_plan(const bp_spec *spec, uint64_t *arena, offload_bytes *sum,
                            bp_error *error)
 {
-    static bp_runtime runtime; /* large */
+    static bp_plan plan; /* large */
     memory_block memory = {NULL, 0};
-    BP_TRY(dry_run_take(&runtime, spec, 0, &memory, error));
-    bp_status status = arena != NULL
-                           ? bp_runtime_measure(&runtime, (bp_report_wish){.limit = 0},
-                                                memory.address, memory.bytes)
-                           : bp_runtime_write_counted(&runtime, memory.address, memory.bytes);
-    const uint32_t buffers = runtime.graph.used.buffers;
+    BP_TRY(dry_run_take(&plan, spec, 0, &memory, error));
+    bp_status status = arena != NULL ? bp_plan_measure(&plan, (bp_report_wish){.limit = 0},
+                                                       memory.address, memory.bytes)
+                                     : bp_plan_write_counted(&plan, memory.address, memory.bytes);
+    const uint32_t buffers = plan.graph.used.buffers;
     uint64_t *moved = calloc((size_t)buffers + 1, sizeof *moved);
     *sum = (offload_bytes){0};
     if (arena != NULL) {
-        *arena = runtime.report.arena_bytes;
+        *arena = plan.report.arena_bytes;
     }
     if (status == BP_OK && moved == NULL) {
         status = bp_error_set(error, BP_ERR_FIT, "offload", "no memory to count what moves", "");
     } else if (status == BP_OK) {
-        sum->written = offload_moved(&runtime, moved);
+        sum->written = offload_moved(&plan, moved);
     } else if (error->code == BP_OK) {
-        *error = runtime.error;
+        *error = plan.error;
     }
     for (uint32_t i = 0; status == BP_OK && i < buffers; i++) {
         sum->moved += moved[i];

@@ -5,7 +5,7 @@
 
 #include "core/ir/tier_versions.h"
 #include "core/ir/traffic.h"
-#include "core/run/runtime.h"
+#include "core/plan/planned.h"
 #include "device/host/storage/tier_posix.h"
 #include "tools/bedplate/planning/choice.h"
 #include "tools/bedplate/app/memory.h"
@@ -69,11 +69,11 @@ bp_status offload_select(choice *c, offload_chosen *chosen, bp_error *error) BP_
 
 /* Bytes of the process's memory that the file is read and written through, and of what is known of
  * its pages; 0: nothing is offloaded. */
-uint64_t offload_room(const offload_choice *b, const bp_runtime *runtime);
+uint64_t offload_room(const offload_choice *b, const bp_plan *plan);
 
 /* Opens the file of a plan with offloaded bytes and puts it into `places`. BP_ERR_FIT where it may
  * not have as many; BP_ERR_STORE where it has no version of the step that is gone on from. */
-bp_status offload_open(offload_choice *b, const settings *set, const bp_runtime *runtime,
+bp_status offload_open(offload_choice *b, const settings *set, const bp_plan *plan,
                        bp_regions *places, bp_error *error) BP_MUST_CHECK;
 
 /* Whether an error is the tier's, which fails in the middle of a step. */
@@ -93,8 +93,8 @@ typedef struct offload_traffic {
     double endurance; /* --offload-endurance; 0: not given */
 } offload_traffic;
 
-bp_status offload_traffic_find(const bp_runtime *runtime, const offload_choice *b,
-                               const settings *set, const bp_rates *rates, offload_traffic *t,
+bp_status offload_traffic_find(const bp_plan *plan, const offload_choice *b, const settings *set,
+                               const bp_rates *rates, offload_traffic *t,
                                bp_error *error) BP_MUST_CHECK;
 void offload_json(output *out, const offload_traffic *t);
 void offload_put(bp_text *text, const offload_traffic *t);
@@ -108,7 +108,7 @@ typedef struct offload_bytes {
 
 /* Bytes that a step moves for each buffer of a plan: moved[buffers], which is zero before. Returns
  * how many of them all are written. */
-uint64_t offload_moved(const bp_runtime *runtime, uint64_t *moved);
+uint64_t offload_moved(const bp_plan *plan, uint64_t *moved);
 
 /* What a step of a spec moves, were its plan to have no waste. */
 bp_status offload_moves(const bp_spec *spec, offload_bytes *moved, bp_error *error) BP_MUST_CHECK;

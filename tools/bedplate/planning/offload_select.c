@@ -77,28 +77,28 @@ static void least_add(least *l, uint64_t elements, uint64_t bytes, uint64_t cost
 /* The sizes of what is offloaded of a kind when all of it does. */
 static bp_status least_sizes(least *l, const bp_spec *spec, bp_error *error)
 {
-    static bp_runtime runtime; /* large */
+    static bp_plan plan; /* large */
     memory_block memory = {NULL, 0};
-    BP_TRY(dry_run_take(&runtime, spec, 0, &memory, error));
-    bp_status status = bp_runtime_write_counted(&runtime, memory.address, memory.bytes);
-    uint64_t *moved = calloc(runtime.graph.used.buffers + 1, sizeof *moved);
+    BP_TRY(dry_run_take(&plan, spec, 0, &memory, error));
+    bp_status status = bp_plan_write_counted(&plan, memory.address, memory.bytes);
+    uint64_t *moved = calloc(plan.graph.used.buffers + 1, sizeof *moved);
     if (status == BP_OK && moved == NULL) {
         status =
             bp_error_set(error, BP_ERR_FIT, "offload", "no memory to choose what lives there", "");
     } else if (status != BP_OK && error->code == BP_OK) {
-        *error = runtime.error;
+        *error = plan.error;
     }
-    for (uint32_t i = 0; status == BP_OK && i < runtime.builder.parameter_count; i++) {
-        const bp_parameter *p = &runtime.builder.parameters[i];
+    for (uint32_t i = 0; status == BP_OK && i < plan.builder.parameter_count; i++) {
+        const bp_parameter *p = &plan.builder.parameters[i];
         uint32_t buffers[4];
         uint64_t bytes = 0, cost = 0;
         if (i == 0) {
-            (void)offload_moved(&runtime, moved);
+            (void)offload_moved(&plan, moved);
         }
         const uint32_t count = least_buffers(p, l->kind, buffers);
         for (uint32_t k = 0; k < count; k++) {
-            if (buffers[k] != BP_NO_BUFFER && least_offloaded(&runtime.graph.buffers[buffers[k]])) {
-                bytes += bp_report_rounded(&runtime.graph, &runtime.graph.buffers[buffers[k]]);
+            if (buffers[k] != BP_NO_BUFFER && least_offloaded(&plan.graph.buffers[buffers[k]])) {
+                bytes += bp_report_rounded(&plan.graph, &plan.graph.buffers[buffers[k]]);
                 cost += moved[buffers[k]];
             }
         }

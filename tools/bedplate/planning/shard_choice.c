@@ -9,29 +9,29 @@
 
 #define AHEAD_TRIED 2 /* most weights gathered ahead that --arena chooses */
 
-/* Plans a spec into a runtime whose memory the caller gives back. */
-static bp_status choice_plan(const bp_spec *spec, bp_runtime *runtime, memory_block *memory,
+/* Makes a plan whose memory the caller gives back. */
+static bp_status choice_plan(const bp_spec *spec, bp_plan *made, memory_block *memory,
                              bp_error *error)
 {
-    bp_status status = dry_run_take(runtime, spec, 0, memory, error);
+    bp_status status = dry_run_take(made, spec, 0, memory, error);
     if (status == BP_OK) {
-        status = bp_runtime_plan_dry(runtime, memory->address, memory->bytes);
+        status = bp_plan_make_counted(made, memory->address, memory->bytes);
     }
     if (status != BP_OK && error->code == BP_OK) {
-        *error = runtime->error;
+        *error = made->error;
     }
     return status;
 }
 
 bp_status shard_choice_largest(bp_spec *spec, bp_error *error)
 {
-    static bp_runtime runtime; /* large */
+    static bp_plan made; /* large */
     memory_block memory = {0};
     if (spec->ranks < 2 || spec->sharing == BP_SHARING_NONE) {
         return BP_OK;
     }
-    const bp_status status = choice_plan(spec, &runtime, &memory, error);
-    const bp_shards *shards = &runtime.builder.shards;
+    const bp_status status = choice_plan(spec, &made, &memory, error);
+    const bp_shards *shards = &made.builder.shards;
     for (uint32_t rank = 0; status == BP_OK && rank < shards->ranks; rank++) {
         const bool first = rank == 0;
         spec->rank = first || shards->load[rank] > shards->load[spec->rank] ? rank : spec->rank;
@@ -43,17 +43,17 @@ bp_status shard_choice_largest(bp_spec *spec, bp_error *error)
 /* What the chosen options of a form take. */
 static bp_status choice_try(session *s, shard_try *form)
 {
-    static bp_runtime runtime; /* large */
+    static bp_plan made; /* large */
     memory_block memory = {0};
     shard_plan wire = {.ranks = s->spec.ranks};
     bp_spec spec = s->spec;
     BP_TRY(shard_plan_links(s->set, &wire, &s->error));
     BP_TRY(shard_choice_largest(&spec, &s->error));
-    const bp_status status = choice_plan(&spec, &runtime, &memory, &s->error);
+    const bp_status status = choice_plan(&spec, &made, &memory, &s->error);
     if (status == BP_OK) {
-        shard_wire_count(&runtime, &wire);
-        shard_wire_time(&runtime, &wire);
-        const uint64_t bytes = runtime.report.arena_bytes;
+        shard_wire_count(&made, &wire);
+        shard_wire_time(&made, &wire);
+        const uint64_t bytes = made.report.arena_bytes;
         *form = (shard_try){.known = true,
                             .fits = s->set->arena == 0 || bytes <= s->set->arena,
                             .arena_bytes = bytes,

@@ -92,35 +92,35 @@ static uint64_t owned_bytes(const bp_graph *graph)
     return bytes;
 }
 
-static double sent_bytes(const bp_runtime *runtime)
+static double sent_bytes(const bp_plan *made)
 {
     shard_plan of = {.link = {{.bandwidth = 1.0}, {.bandwidth = 1.0}}};
-    shard_wire_count(runtime, &of);
+    shard_wire_count(made, &of);
     return of.sent;
 }
 
-static void note_rank(const bp_runtime *runtime, shard_rank *to)
+static void note_rank(const bp_plan *made, shard_rank *to)
 {
-    to->arena_bytes = runtime->report.arena_bytes;
-    to->owned_bytes = owned_bytes(&runtime->graph);
-    to->sent_bytes = sent_bytes(runtime);
-    memcpy(to->class_most, runtime->report.class_most, sizeof to->class_most);
+    to->arena_bytes = made->report.arena_bytes;
+    to->owned_bytes = owned_bytes(&made->graph);
+    to->sent_bytes = sent_bytes(made);
+    memcpy(to->class_most, made->report.class_most, sizeof to->class_most);
 }
 
 static bp_status plan_rank(const session *s, uint32_t rank, shard_rank *to, bp_error *error)
 {
-    static bp_runtime runtime; /* large */
-    bp_spec spec = s->runtime.spec;
+    static bp_plan made; /* large */
+    bp_spec spec = s->plan.spec;
     memory_block memory = {0};
     spec.rank = rank;
-    bp_status status = dry_run_take(&runtime, &spec, 0, &memory, error);
+    bp_status status = dry_run_take(&made, &spec, 0, &memory, error);
     if (status == BP_OK) {
-        status = bp_runtime_plan_dry(&runtime, memory.address, memory.bytes);
-        note_rank(&runtime, to);
+        status = bp_plan_make_counted(&made, memory.address, memory.bytes);
+        note_rank(&made, to);
         memory_give_back(&memory);
     }
     if (status != BP_OK && error->code == BP_OK) {
-        *error = runtime.error;
+        *error = made.error;
     }
     return status;
 }
@@ -138,12 +138,12 @@ bp_status shard_plan_find(session *s, shard_plan *plan)
         return bp_error_set(&s->error, BP_ERR_FIT, where, "no memory for the plans of all ranks",
                             "--ranks");
     }
-    shard_wire_count(&s->runtime, plan);
-    shard_wire_time(&s->runtime, plan);
-    note_rank(&s->runtime, &plan->rank[0]);
+    shard_wire_count(&s->plan, plan);
+    shard_wire_time(&s->plan, plan);
+    note_rank(&s->plan, &plan->rank[0]);
     for (uint32_t rank = 1; rank < ranks; rank++) {
         plan->rank[rank] = plan->rank[0];
-        if (s->runtime.builder.shards.ranks > 0) {
+        if (s->plan.builder.shards.ranks > 0) {
             BP_TRY(plan_rank(s, rank, &plan->rank[rank], &s->error));
         }
     }
@@ -169,7 +169,7 @@ static void find_extremes(const shard_plan *plan, uint64_t *least, uint64_t *mos
 
 static void json_ranges(output *out, const session *s, uint32_t rank)
 {
-    const bp_builder *builder = &s->runtime.builder;
+    const bp_builder *builder = &s->plan.builder;
     json_list(out, "ranges");
     for (uint32_t i = 0; i < builder->shards.tensors; i++) {
         const uint64_t count = builder->parameters[i].count;
@@ -273,7 +273,7 @@ static void put_link(bp_text *text, const char *name, const shard_link *link)
 
 static void put_map(bp_text *text, const session *s, uint32_t ranks)
 {
-    const bp_builder *builder = &s->runtime.builder;
+    const bp_builder *builder = &s->plan.builder;
     bp_text_string(text, "\nelements of each rank\n");
     for (uint32_t i = 0; i < builder->shards.tensors; i++) {
         if (!builder->parameters[i].trainable) {

@@ -52,10 +52,10 @@ bp_status shard_plan_links(const settings *set, shard_plan *plan, bp_error *erro
 bp_status shard_plan_find(session *s, shard_plan *plan) BP_MUST_CHECK;
 void shard_plan_end(shard_plan *plan);
 
-/* Counts what a step of a planned runtime sends, and its computing (shard_wire.c). */
-void shard_wire_count(const bp_runtime *runtime, shard_plan *plan);
+/* Counts what a step of a plan sends, and its computing (shard_wire.c). */
+void shard_wire_count(const bp_plan *made, shard_plan *plan);
 /* Predicts the seconds of its calls. One caller at a time. Cost: calls by ranks. */
-void shard_wire_time(const bp_runtime *runtime, shard_plan *plan);
+void shard_wire_time(const bp_plan *made, shard_plan *plan);
 
 /* Nothing where no ranks were asked for. with_map: the ranges that each owns as well. */
 void shard_plan_json(output *out, const session *s, const shard_plan *plan);

@@ -13,14 +13,14 @@
 enum { WIRE_OUT, WIRE_IN, WIRE_WAYS };
 
 /* What a step runs of each program. */
-static void runs_of(const bp_runtime *runtime, double runs[BP_PROGRAM_COUNT])
+static void runs_of(const bp_plan *made, double runs[BP_PROGRAM_COUNT])
 {
-    const bool several = runtime->graph.program_count[BP_PROGRAM_MICRO_NEXT] > 0;
+    const bool several = made->graph.program_count[BP_PROGRAM_MICRO_NEXT] > 0;
     for (uint32_t p = 0; p < BP_PROGRAM_COUNT; p++) {
         runs[p] = 0.0;
     }
     runs[BP_PROGRAM_STEP] = runs[BP_PROGRAM_MICRO_FIRST] = runs[BP_PROGRAM_UPDATE] = 1.0;
-    runs[BP_PROGRAM_MICRO_NEXT] = several ? (double)runtime->spec.accumulation - 1.0 : 0.0;
+    runs[BP_PROGRAM_MICRO_NEXT] = several ? (double)made->spec.accumulation - 1.0 : 0.0;
 }
 
 static bool wire_begins(const bp_op *op)
@@ -53,11 +53,11 @@ static void count_call(const bp_graph *graph, const bp_op *op, double runs, shar
     plan->sent += runs * sent;
 }
 
-void shard_wire_count(const bp_runtime *runtime, shard_plan *plan)
+void shard_wire_count(const bp_plan *made, shard_plan *plan)
 {
-    const bp_graph *graph = &runtime->graph;
+    const bp_graph *graph = &made->graph;
     double runs[BP_PROGRAM_COUNT];
-    runs_of(runtime, runs);
+    runs_of(made, runs);
     plan->calls = 0;
     plan->computing = plan->sent = 0.0;
     plan->link[SHARD_INSIDE].bytes = plan->link[SHARD_BETWEEN].bytes = 0.0;
@@ -65,7 +65,7 @@ void shard_wire_count(const bp_runtime *runtime, shard_plan *plan)
         for (uint32_t i = 0; i < graph->program_count[p] && runs[p] > 0.0; i++) {
             const bp_op *op = &graph->ops[graph->program_first[p] + i];
             if (wire_begins(op)) {
-                count_call(graph, op, runs[p], plan, runtime->spec.ranks);
+                count_call(graph, op, runs[p], plan, made->spec.ranks);
             }
         }
         plan->computing +=
@@ -152,15 +152,15 @@ static double time_program(wire_clocks *c, const shard_plan *plan, const bp_grap
     return c->now;
 }
 
-void shard_wire_time(const bp_runtime *runtime, shard_plan *plan)
+void shard_wire_time(const bp_plan *made, shard_plan *plan)
 {
     static wire_clocks clocks; /* large */
     double runs[BP_PROGRAM_COUNT];
-    runs_of(runtime, runs);
+    runs_of(made, runs);
     plan->exchange = 0.0;
     for (uint32_t p = 0; p < BP_PROGRAM_COUNT; p++) {
         if (runs[p] > 0.0) {
-            plan->exchange += runs[p] * time_program(&clocks, plan, &runtime->graph, p);
+            plan->exchange += runs[p] * time_program(&clocks, plan, &made->graph, p);
         }
     }
 }

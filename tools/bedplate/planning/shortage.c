@@ -22,10 +22,10 @@ typedef struct change {
 } change;
 
 /* The largest buffer that lives where the sum of all is largest. */
-static const bp_buffer *largest_at_peak(const bp_runtime *runtime)
+static const bp_buffer *largest_at_peak(const bp_plan *plan)
 {
-    const bp_graph *graph = &runtime->graph;
-    uint32_t peak = runtime->report.peak_op;
+    const bp_graph *graph = &plan->graph;
+    uint32_t peak = plan->report.peak_op;
     const bp_buffer *largest = &graph->buffers[0];
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
         const bp_buffer *buffer = &graph->buffers[i];
@@ -337,7 +337,7 @@ static bool add_equal(shortage *to, const choice *c)
     return fits;
 }
 
-void shortage_find(shortage *to, const choice *c, const bp_runtime *runtime, uint64_t limit)
+void shortage_find(shortage *to, const choice *c, const bp_plan *plan, uint64_t limit)
 {
     *to = (shortage){.found = true, .least = c->made ? c->fit.least.arena_bytes : 0};
     if (!c->made || add_equal(to, c)) {
@@ -348,7 +348,7 @@ void shortage_find(shortage *to, const choice *c, const bp_runtime *runtime, uin
     shortage more = {.count = 0};
     (void)shortage_add_offload(&more, c);
     const bool room = to->count + more.count < SHORTAGE_WAYS;
-    if (room && runtime->report.resident_bytes < limit) {
+    if (room && plan->report.resident_bytes < limit) {
         (void)add_sequence(to, c);
     }
     for (uint32_t i = 0; i < more.count; i++) {
@@ -364,7 +364,7 @@ static void shortage_say(bp_text *text, const char *line)
     output_print(stderr, "bedplate: %s\n", cut == BP_OK ? line : "..");
 }
 
-static void print_ways(const shortage *ways, const bp_runtime *runtime)
+static void print_ways(const shortage *ways, const bp_plan *plan)
 {
     char line[1024];
     bp_text text;
@@ -382,7 +382,7 @@ static void print_ways(const shortage *ways, const bp_runtime *runtime)
         bp_text_string(&text, "no option makes it fit; the least is ");
         bp_text_grouped(&text, ways->least);
         bp_text_string(&text, " bytes, of which weights and their optimizer's state take ");
-        bp_text_grouped(&text, runtime->report.state_bytes);
+        bp_text_grouped(&text, plan->report.state_bytes);
         shortage_say(&text, line);
     }
 }
@@ -399,10 +399,10 @@ void shortage_json(output *out, const shortage *ways)
     json_list_end(out);
 }
 
-void shortage_print(const shortage *ways, bool chose, const bp_runtime *runtime, uint64_t limit)
+void shortage_print(const shortage *ways, bool chose, const bp_plan *plan, uint64_t limit)
 {
-    const bp_report *report = &runtime->report;
-    const bp_buffer *largest = largest_at_peak(runtime);
+    const bp_report *report = &plan->report;
+    const bp_buffer *largest = largest_at_peak(plan);
     char line[1024];
     bp_text text;
     dry_run_wipe();
@@ -416,7 +416,7 @@ void shortage_print(const shortage *ways, bool chose, const bp_runtime *runtime,
     shortage_say(&text, line);
     bp_text_init(&text, NULL, NULL, line, sizeof line - 1);
     bp_text_string(&text, "the largest buffer at the peak is ");
-    bp_text_string(&text, runtime->graph.names + largest->name);
+    bp_text_string(&text, plan->graph.names + largest->name);
     bp_text_string(&text, " with ");
     bp_text_grouped(&text, largest->bytes);
     bp_text_string(&text, " bytes (");
@@ -424,7 +424,7 @@ void shortage_print(const shortage *ways, bool chose, const bp_runtime *runtime,
     bp_text_char(&text, ')');
     shortage_say(&text, line);
     if (chose) {
-        print_ways(ways, runtime);
+        print_ways(ways, plan);
     } else {
         output_print(stderr, "bedplate: a smaller batch or --max-seq-length might fit\n");
     }

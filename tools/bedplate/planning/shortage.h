@@ -22,14 +22,14 @@ typedef struct shortage {
 
 /* Finds what would fit, least loss of quality first: other checkpointing or batches, which change
  * no result; where they are not enough an optimizer, weights or masters of fewer bits, adapters
- * (over a quantised base), shorter sequences, offload. `runtime` is planned with the spec that
+ * (over a quantised base), shorter sequences, offload. `plan` is of the spec that
  * needs the fewest bytes; `c` is the choice that did not fit, or was not made (a model that only
  * runs forward). Uses the heap. */
-void shortage_find(shortage *to, const choice *c, const bp_runtime *runtime, uint64_t limit);
+void shortage_find(shortage *to, const choice *c, const bp_plan *plan, uint64_t limit);
 
 /* Prints to stderr: the least arena that would do, the largest buffer at the peak, and what was
  * found. `chose`: the choice was made. */
-void shortage_print(const shortage *ways, bool chose, const bp_runtime *runtime, uint64_t limit);
+void shortage_print(const shortage *ways, bool chose, const bp_plan *plan, uint64_t limit);
 
 /* A member "proposals". */
 void shortage_json(output *out, const shortage *ways);

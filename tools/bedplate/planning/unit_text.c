@@ -177,8 +177,8 @@ static uint64_t unit_ranks(const settings *set)
  * and a margin. */
 static uint64_t unit_memory(const session *s)
 {
-    const bp_report *report = &s->runtime.report;
-    const uint64_t device = s->runtime.spec.device == &bp_device_cuda ? 0 : report->arena_bytes;
+    const bp_report *report = &s->plan.report;
+    const uint64_t device = s->plan.spec.device == &bp_device_cuda ? 0 : report->arena_bytes;
     const uint64_t each = device + report->host.arena_bytes + session_host_bytes(s);
     return unit_ranks(s->set) * each + MARGIN_BYTES;
 }
@@ -474,7 +474,7 @@ static void unit_time(const unit *u)
 
 static void unit_value(unit *u, char which)
 {
-    const bp_report *report = &u->s->runtime.report;
+    const bp_report *report = &u->s->plan.report;
     bp_text *text = u->text;
     switch (which) {
     case 'A':
@@ -490,7 +490,7 @@ static void unit_value(unit *u, char which)
         bp_text_u64(text, (unit_memory(u->s) + (1u << 20) - 1) >> 20);
         break;
     case 'K':
-        bp_text_u64(text, u->s->runtime.spec.device_options.threads);
+        bp_text_u64(text, u->s->plan.spec.device_options.threads);
         break;
     case 'T':
         bp_text_u64(text, u->grace);
@@ -562,12 +562,11 @@ static bp_status unit_write(bp_text *text, const session *s, bp_error *error)
 {
     static const char *const templates[] = {systemd_template, slurm_template, kubernetes_template};
     const settings *set = s->set;
-    unit u = {
-        .s = s, .text = text, .error = error, .cuda = s->runtime.spec.device == &bp_device_cuda};
+    unit u = {.s = s, .text = text, .error = error, .cuda = s->plan.spec.device == &bp_device_cuda};
     u.kind = set->unit[1] == 'y'   ? UNIT_SYSTEMD
              : set->unit[1] == 'l' ? UNIT_SLURM
                                    : UNIT_KUBERNETES;
-    u.grace = GRACE_SECONDS + (uint64_t)(2.0 * (double)s->runtime.report.state_bytes / SLOW_MEDIUM);
+    u.grace = GRACE_SECONDS + (uint64_t)(2.0 * (double)s->plan.report.state_bytes / SLOW_MEDIUM);
     unit_name(&u, set->output_dir != NULL ? set->output_dir : "bedplate");
     if (set->output_dir != NULL) {
         (void)unit_absolute(set->output_dir, u.output);

@@ -223,7 +223,7 @@ static void talk_json(talk *t)
     json_count(out, "prompt_tokens", t->count);
     json_real(out, "prompt_tokens_per_second", t->count / t->prompt_seconds, 6);
     json_seconds(out, t->s->set->began, clock_seconds() - t->work);
-    json_count(out, "arena_bytes", t->s->runtime.report.arena_bytes);
+    json_count(out, "arena_bytes", t->s->plan.report.arena_bytes);
     json_ids(out, "ids", t->read + t->count, t->made);
     json_end(out);
     output_end(out);

@@ -142,7 +142,7 @@ static bp_status put_masks(void *user, const bp_runtime *runtime)
             if (!first && !f->s->set->json) {
                 bp_text_char(&f->out.text, '\n');
             }
-            put_mask(f, i, runtime->logits_host + i * runtime->spec.config.vocabulary);
+            put_mask(f, i, runtime->logits_host + i * runtime->plan->spec.config.vocabulary);
             first = false;
         }
     }

@@ -266,12 +266,12 @@ static void put_error(predictions *p, const row *r, const float *given, uint64_t
 static void count_tokens(predictions *p, const bp_runtime *runtime)
 {
     const bp_column *column = bp_group_column(&runtime->group, BP_INPUT_LABELS);
-    const uint32_t vocabulary = runtime->spec.config.vocabulary;
+    const uint32_t vocabulary = runtime->plan->spec.config.vocabulary;
     for (uint32_t i = 0; i < runtime->group.samples; i++) {
         const int32_t *labels = (const int32_t *)column->data + (size_t)i * column->elements;
         const float *logits =
-            runtime->logits_host + (size_t)i * runtime->spec.sequence * vocabulary;
-        for (uint32_t t = 0; t < runtime->spec.sequence; t++) {
+            runtime->logits_host + (size_t)i * runtime->plan->spec.sequence * vocabulary;
+        for (uint32_t t = 0; t < runtime->plan->spec.sequence; t++) {
             const row r = {.logits = logits + (size_t)t * vocabulary, .classes = vocabulary};
             if (labels[t] >= 0) {
                 p->labelled++;
@@ -284,7 +284,7 @@ static void count_tokens(predictions *p, const bp_runtime *runtime)
 static bp_status predictions_take(void *user, const bp_runtime *runtime)
 {
     predictions *p = user;
-    const bp_spec *spec = &runtime->spec;
+    const bp_spec *spec = &runtime->plan->spec;
     const bp_task task = spec->config.task;
     if (guesses_tokens(spec)) {
         count_tokens(p, runtime);

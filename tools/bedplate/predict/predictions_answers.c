@@ -56,7 +56,7 @@ static void find_places(const float *logits, uint32_t count, place_logit *to, ui
 
 bp_status predictions_answers_take(predictions *p, const bp_runtime *runtime)
 {
-    const bp_spec *spec = &runtime->spec;
+    const bp_spec *spec = &runtime->plan->spec;
     const uint32_t evaluated = bp_spec_eval_batch(spec);
     for (uint32_t i = 0; i < runtime->group.samples; i++, p->rows++) {
         float null = 0.0f;

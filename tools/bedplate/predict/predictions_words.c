@@ -27,7 +27,7 @@ static uint32_t likeliest(const float *logits, uint32_t classes)
 
 bp_status predictions_words_take(predictions *p, const bp_runtime *runtime)
 {
-    const bp_spec *spec = &runtime->spec;
+    const bp_spec *spec = &runtime->plan->spec;
     const bp_column *column = bp_group_column(&runtime->group, BP_INPUT_LABELS);
     const uint32_t classes = spec->config.classes;
     uint16_t *all = p->room.address;

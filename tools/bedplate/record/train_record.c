@@ -104,7 +104,7 @@ bp_status train_record_put_run(json_line *line, checkpoint *c, const train_recor
     line_text(line, "source", train_record_source);
     if (bp_spec_virtual_ranks(&s->spec) ==
         1) { /* of several virtual ranks it hangs on the number of ranks */
-        line_hex(line, "plan", bp_graph_digest(&s->runtime.graph));
+        line_hex(line, "plan", bp_graph_digest(&s->plan.graph));
     }
     return BP_OK;
 }
@@ -158,7 +158,7 @@ static void event_start(checkpoint *c, uint64_t total)
     line_text(line, "device", s->spec.device->name);
     line_text(line, "kernels", s->spec.device->variant(s->runtime.device));
     line_count(line, "threads", s->spec.device_options.threads);
-    line_count(line, "arena_bytes", s->runtime.report.arena_bytes);
+    line_count(line, "arena_bytes", s->plan.report.arena_bytes);
     line_text(line, "directory", getcwd(text, sizeof text) != NULL ? text : "");
     line_text(line, "model", set->model);
     event_paths(line, "data", &set->data);
@@ -320,7 +320,7 @@ static bp_status record_resume(checkpoint *c, const train_record_facts *facts)
 static bp_status find_first_digest(checkpoint *c)
 {
     const settings *set = c->s->set;
-    if (!ranks_leads(set) && c->s->runtime.builder.shards.ranks == 0) {
+    if (!ranks_leads(set) && c->s->plan.builder.shards.ranks == 0) {
         return BP_OK;
     }
     ranks_leave_turn(set);

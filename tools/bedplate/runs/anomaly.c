@@ -245,7 +245,7 @@ void anomaly_begin(anomaly *a, const settings *set, events *log)
 /* So many bytes more of what must not change. */
 static bp_status anomaly_read(anomaly *a, bp_runtime *runtime, uint64_t bytes, bool *changed)
 {
-    const bool host = strcmp(runtime->spec.device->name, "host") == 0;
+    const bool host = strcmp(runtime->plan->spec.device->name, "host") == 0;
     return bp_guard_slice(&a->guard, runtime, bytes, host, changed);
 }
 
@@ -254,7 +254,7 @@ bp_status anomaly_attach(anomaly *a, bp_runtime *runtime)
     const bool any = a->policy != ANOMALY_NONE || a->every > 0;
     bool changed; /* the first pass says what is right, so it cannot be */
     a->step_check.any = a->ranks.size > 1 ? anomaly_any : NULL;
-    if (a->every > 0 && runtime->builder.moves) {
+    if (a->every > 0 && runtime->plan->builder.moves) {
         return bp_error_set(&runtime->error, BP_ERR_USAGE, "anomaly",
                             "backward moves this model's running statistics, so a step cannot be "
                             "computed twice; freeze its norms, or leave this out",
@@ -280,7 +280,7 @@ bp_status anomaly_guard(anomaly *a, bp_runtime *runtime)
     }
     return bp_error_set(&runtime->error, BP_ERR_DEVICE, "guard",
                         "constants or linked programs have changed in memory",
-                        runtime->spec.device->name);
+                        runtime->plan->spec.device->name);
 }
 
 /* All words of the state, in a fixed order, to or from `word`. */

@@ -378,8 +378,8 @@ static bp_status checkpoint_resume(checkpoint *c)
 static bp_status resolve_scale(checkpoint *c, bool same)
 {
     bp_runtime *runtime = &c->s->runtime;
-    const bp_scaling *scaling = &runtime->spec.scaling;
-    const bp_buffer *buffer = &runtime->graph.buffers[runtime->builder.control.buffer];
+    const bp_scaling *scaling = &runtime->plan->spec.scaling;
+    const bp_buffer *buffer = &runtime->plan->graph.buffers[runtime->plan->builder.control.buffer];
     bp_control_block control;
     if (scaling->kind == BP_SCALING_DYNAMIC && same) {
         return BP_OK;
@@ -602,7 +602,7 @@ static bp_status export_adapters(checkpoint *c)
         .store = s->store, .path = path, .scratch = s->work, .error = &s->error};
     const bp_hf_scheme form = {.dtype = BP_F32};
     BP_TRY(bp_hf_adapters_save(&s->runtime, &place, &form));
-    BP_TRY(bp_peft_config_text(&s->runtime.builder, s->set->model, json, sizeof json, &length));
+    BP_TRY(bp_peft_config_text(&s->plan.builder, s->set->model, json, sizeof json, &length));
     BP_TRY(bp_storage_join(path, s->set->output_dir, "adapter_config.json", &s->error));
     return bp_replace_file(s->store, path, json, length, &s->error);
 }
@@ -634,7 +634,7 @@ static bp_status write_export(checkpoint *c)
         BP_TRY(bp_embedder_write(s->store, s->set->output_dir, &s->embedder, s->spec.config.classes,
                                  s->spec.sequence, &s->error));
     }
-    if (s->runtime.spec.lora.rank > 0) {
+    if (s->plan.spec.lora.rank > 0) {
         return export_adapters(c);
     }
     BP_TRY(bp_storage_join(path, s->set->output_dir, "model.safetensors", &s->error));
@@ -681,7 +681,7 @@ bp_status checkpoint_export(checkpoint *c)
 {
     session *s = c->s;
     const bool leads = ranks_leads(s->set);
-    if (s->runtime.builder.shards.ranks == 0) {
+    if (s->plan.builder.shards.ranks == 0) {
         return leads ? write_export(c) : BP_OK;
     }
     bp_store none = store_none();

@@ -98,7 +98,7 @@ static bp_status add_option(pool *p, const option *which, const settings *set)
 static settings checkpoint_keys_resolve(const session *s)
 {
     settings set = *s->set;
-    const bp_spec *spec = &s->runtime.spec;
+    const bp_spec *spec = &s->plan.spec;
     set.sequence = spec->sequence;
     set.loss_rows = spec->loss_rows;
     const uint32_t pieces = bp_family_pieces(&spec->config);
@@ -145,7 +145,7 @@ static bp_status add_length(pool *p, const session *s, uint64_t total)
     char value[24];
     snprintf(value, sizeof value, "%llu", (unsigned long long)total);
     bool shapes =
-        s->runtime.spec.rate != bp_rate_constant || s->runtime.spec.rate_options.warmup_steps != 0;
+        s->plan.spec.rate != bp_rate_constant || s->plan.spec.rate_options.warmup_steps != 0;
     return checkpoint_keys_add(p, shapes ? result_prefix : "run.", "total-steps", value);
 }
 

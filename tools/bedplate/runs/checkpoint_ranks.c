@@ -61,7 +61,7 @@ bp_status checkpoint_ranks_save(checkpoint *c)
                          c->place.directory);
         }
     }
-    if (s->runtime.builder.shards.ranks == 0) {
+    if (s->plan.builder.shards.ranks == 0) {
         return leads ? bp_checkpoint_save(&c->place, &c->checkpoint, &c->digest) : BP_OK;
     }
     return leads ? ranks_save_alone(c) : ranks_save_nowhere(c);

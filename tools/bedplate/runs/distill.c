@@ -215,7 +215,7 @@ static void add_real(bp_digest *all, double value)
 /* What adapters count for, of each module that has one. */
 static void add_adapters(bp_digest *all, const session *s)
 {
-    const bp_builder *builder = &s->runtime.builder;
+    const bp_builder *builder = &s->plan.builder;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         if (bp_adapter_module_length(bp_build_name(builder, i)) > 0) {
             const bp_lora_part part = bp_adapter_part(builder, i);
@@ -265,7 +265,7 @@ static bp_status teacher_digest(session *s, uint64_t *digest)
 
 bp_status distill_write(distill *d, session *s, bp_feed *feed, const char *identity)
 {
-    const bp_spec *spec = &s->runtime.spec;
+    const bp_spec *spec = &s->plan.spec;
     uint64_t targets;
     distill_begin(d, s, s->set->output);
     d->file.head = (bp_teacher_head){.data = data_key(identity),

@@ -79,7 +79,7 @@ static void service_put_plan(service *v, const session *s)
 {
     char words[2048];
     bp_text text;
-    const bp_report *report = &s->runtime.report;
+    const bp_report *report = &s->plan.report;
     bp_text_init(&text, NULL, NULL, words, sizeof words);
     bp_text_string(&text, "| memory | bytes at the peak |\n|---|---|\n");
     for (uint32_t c = 0; c < BP_CLASS_COUNT; c++) {
@@ -106,7 +106,7 @@ bp_status service_open(service *v, session *s)
         return BP_OK;
     }
     char directory[BP_STORE_PATH_MAX];
-    v->now.arena_bytes = s->runtime.report.arena_bytes;
+    v->now.arena_bytes = s->plan.report.arena_bytes;
     v->now.host_bytes = session_host_bytes(s);
     v->metrics.kernels = s->spec.device->variant(s->runtime.device);
     BP_TRY(metrics_begin(&v->metrics, set->metrics, set->output_dir, &s->error));
@@ -178,7 +178,7 @@ static void service_write_report(service *v)
 /* The plan, for whoever reads the events later. */
 static void service_note_plan(service *v, const session *s)
 {
-    const bp_report *report = &s->runtime.report;
+    const bp_report *report = &s->plan.report;
     json_line *line = events_begin(&v->saves.points->log, "plan", s->runtime.steps);
     line_count(line, "arena_bytes", report->arena_bytes);
     line_count(line, "lower_bound_bytes", report->lower_bound_bytes);
@@ -190,7 +190,7 @@ static void service_note_plan(service *v, const session *s)
         line_count(line, bp_class_name((bp_class)c), report->class_peak[c]);
     }
     line_close(line);
-    over_step_put(line, &s->runtime);
+    over_step_put(line, &s->plan);
     events_end(&v->saves.points->log);
 }
 

@@ -73,13 +73,13 @@ void train_report_begin(const bp_runtime *runtime, uint64_t host_bytes, uint64_t
                         uint64_t steps_per_epoch)
 {
     output out;
-    const bp_spec *spec = &runtime->spec;
+    const bp_spec *spec = &runtime->plan->spec;
     output_begin(&out, stdout);
-    bp_text_grouped(&out.text, runtime->report.parameters);
+    bp_text_grouped(&out.text, runtime->plan->report.parameters);
     bp_text_string(&out.text, " parameters, arena ");
-    bp_text_grouped(&out.text, runtime->report.arena_bytes);
+    bp_text_grouped(&out.text, runtime->plan->report.arena_bytes);
     bp_text_string(&out.text, " bytes (lower bound ");
-    bp_text_grouped(&out.text, runtime->report.lower_bound_bytes);
+    bp_text_grouped(&out.text, runtime->plan->report.lower_bound_bytes);
     bp_text_string(&out.text, "), host ");
     bp_text_grouped(&out.text, host_bytes);
     if (runtime->steps >= total) {

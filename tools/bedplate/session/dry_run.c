@@ -68,22 +68,22 @@ static bp_status take(memory_block *memory, uint64_t bytes, const char *name, bp
     return memory_take(memory, bytes, false, name, error);
 }
 
-uint64_t dry_run_bytes(const bp_runtime *runtime)
+uint64_t dry_run_bytes(const bp_plan *plan)
 {
-    return bp_size_align(runtime->host_bytes, PAGE_BYTES);
+    return bp_size_align(plan->host_bytes, PAGE_BYTES);
 }
 
-bp_status dry_run_take(bp_runtime *runtime, const bp_spec *spec, uint64_t extra,
-                       memory_block *memory, bp_error *error)
+bp_status dry_run_take(bp_plan *plan, const bp_spec *spec, uint64_t extra, memory_block *memory,
+                       bp_error *error)
 {
     memory_block scratch = {0};
     dry_run_advance();
     BP_TRY(bp_spec_check(spec, error));
-    BP_TRY(take(&scratch, bp_runtime_scratch(spec), "host memory", error));
-    bp_status status = bp_runtime_count(runtime, spec, scratch.address, scratch.bytes);
+    BP_TRY(take(&scratch, bp_plan_scratch(spec), "host memory", error));
+    bp_status status = bp_plan_count(plan, spec, scratch.address, scratch.bytes);
     memory_give_back(&scratch);
     BP_TRY(status);
-    return take(memory, bp_size_add(dry_run_bytes(runtime), extra), "host memory", error);
+    return take(memory, bp_size_add(dry_run_bytes(plan), extra), "host memory", error);
 }
 
 bp_status dry_run_arena(const bp_spec *spec, uint64_t limit, uint64_t *arena_bytes, bp_error *error)
@@ -96,18 +96,18 @@ bp_status dry_run_arena(const bp_spec *spec, uint64_t limit, uint64_t *arena_byt
 
 bp_status dry_run_report(const bp_spec *spec, uint64_t limit, bp_report *report, bp_error *error)
 {
-    static bp_runtime runtime; /* large */
+    static bp_plan plan; /* large */
     memory_block memory = {0};
-    bp_status status = dry_run_take(&runtime, spec, 0, &memory, error);
+    bp_status status = dry_run_take(&plan, spec, 0, &memory, error);
     if (status == BP_OK) {
-        status = bp_runtime_measure(&runtime, (bp_report_wish){.limit = limit}, memory.address,
-                                    memory.bytes);
+        status =
+            bp_plan_measure(&plan, (bp_report_wish){.limit = limit}, memory.address, memory.bytes);
         memory_give_back(&memory);
     }
     if (status != BP_OK && error->code == BP_OK) {
-        *error = runtime.error;
+        *error = plan.error;
     }
-    *report = runtime.report;
+    *report = plan.report;
     return status;
 }
 

@@ -7,17 +7,17 @@
 #include "tools/bedplate/app/memory.h"
 
 /* Counts what a plan of the spec needs and takes it, rounded up to whole pages of 4096 bytes, with
- * `extra` bytes behind it. What is wrong with the spec goes to runtime->error, what is wrong with
+ * `extra` bytes behind it. What is wrong with the spec goes to plan->error, what is wrong with
  * the memory to `error`. */
-bp_status dry_run_take(bp_runtime *runtime, const bp_spec *spec, uint64_t extra,
-                       memory_block *memory, bp_error *error) BP_MUST_CHECK;
+bp_status dry_run_take(bp_plan *plan, const bp_spec *spec, uint64_t extra, memory_block *memory,
+                       bp_error *error) BP_MUST_CHECK;
 
 /* The same for a fit. */
 bp_status dry_run_take_fit(const bp_fit_request *request, memory_block *memory,
                            bp_error *error) BP_MUST_CHECK;
 
 /* What the plan of a spec says, made in memory that is given back at once, and the arena alone; as
- * bp_runtime_measure says it, so that beyond `limit` (0: there is none) the arena is a bound. */
+ * bp_plan_measure says it, so that beyond `limit` (0: there is none) the arena is a bound. */
 bp_status dry_run_report(const bp_spec *spec, uint64_t limit, bp_report *report,
                          bp_error *error) BP_MUST_CHECK;
 bp_status dry_run_arena(const bp_spec *spec, uint64_t limit, uint64_t *arena_bytes,
@@ -31,6 +31,6 @@ void dry_run_advance(void);
 void dry_run_wipe(void);
 
 /* Bytes of plan memory that dry_run_take has put before `extra`. */
-uint64_t dry_run_bytes(const bp_runtime *runtime);
+uint64_t dry_run_bytes(const bp_plan *plan);
 
 #endif

@@ -10,13 +10,13 @@
 static bp_status plan_whole(session *s, uint64_t *arena_bytes)
 {
     static bp_parameter_rule rules[PRECISION_RULES_MAX];
-    bp_spec spec = s->runtime.spec;
+    bp_spec spec = s->plan.spec;
     spec.rules = rules;
     spec.rule_count = 0;
     spec.lora = (bp_lora){.rank = 0};
     spec.quantised = BP_QUANTISED_NONE;
-    for (uint32_t i = 0; i < s->runtime.spec.rule_count; i++) {
-        const bp_parameter_rule *rule = &s->runtime.spec.rules[i];
+    for (uint32_t i = 0; i < s->plan.spec.rule_count; i++) {
+        const bp_parameter_rule *rule = &s->plan.spec.rules[i];
         if (rule->kind == BP_RULE_OVERRIDE) {
             rules[spec.rule_count] = *rule;
             rules[spec.rule_count++].may_match_none = true; /* it may be of adapters */
@@ -30,8 +30,8 @@ static bp_status plan_whole(session *s, uint64_t *arena_bytes)
 
 bp_status frozen_find(session *s, frozen *out)
 {
-    const bp_builder *builder = &s->runtime.builder;
-    *out = (frozen){.arena_bytes = s->runtime.report.arena_bytes};
+    const bp_builder *builder = &s->plan.builder;
+    *out = (frozen){.arena_bytes = s->plan.report.arena_bytes};
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         const bp_parameter *parameter = &builder->parameters[i];
         out->tensors += parameter->trainable ? 0 : 1;
@@ -42,13 +42,13 @@ bp_status frozen_find(session *s, frozen *out)
 
 static uint64_t saved(const session *s, const frozen *f)
 {
-    uint64_t now = s->runtime.report.arena_bytes;
+    uint64_t now = s->plan.report.arena_bytes;
     return f->arena_bytes > now ? f->arena_bytes - now : 0;
 }
 
 void frozen_put(bp_text *text, const session *s, const frozen *f)
 {
-    const bp_builder *builder = &s->runtime.builder;
+    const bp_builder *builder = &s->plan.builder;
     uint32_t shown = 0;
     if (f->tensors == 0) {
         return;
@@ -72,8 +72,8 @@ void frozen_put(bp_text *text, const session *s, const frozen *f)
 
 void frozen_json(output *out, const session *s, const frozen *f)
 {
-    const bp_builder *builder = &s->runtime.builder;
-    json_count(out, "trainable_parameters", s->runtime.report.parameters - f->parameters);
+    const bp_builder *builder = &s->plan.builder;
+    json_count(out, "trainable_parameters", s->plan.report.parameters - f->parameters);
     json_count(out, "frozen_parameters", f->parameters);
     json_count(out, "frozen_saved_bytes", saved(s, f));
     json_list(out, "frozen");

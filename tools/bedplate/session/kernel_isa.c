@@ -21,9 +21,9 @@ typedef struct kernel_isa {
 } kernel_isa;
 
 /* Why an op has another kernel; NULL: it has not. It is linked as the linker does. */
-static const char *forms_reason(const bp_runtime *runtime, const bp_op *op)
+static const char *forms_reason(const bp_plan *plan, const bp_op *op)
 {
-    const bp_graph *graph = &runtime->graph;
+    const bp_graph *graph = &plan->graph;
     uint64_t offsets[BP_OPERANDS_MAX];
     uint8_t dtypes[BP_OPERANDS_MAX];
     const uint32_t count = bp_kernel_describe(op->kernel)->operand_count;
@@ -40,7 +40,7 @@ static const char *forms_reason(const bp_runtime *runtime, const bp_op *op)
                                  .scalars = graph->scalars + op->scalar,
                                  .dtypes = dtypes,
                                  .table = BP_OFFSET_ABSENT};
-    return bp_cuda_query_misses(runtime->spec.device_options.target, &linked);
+    return bp_cuda_query_misses(plan->spec.device_options.target, &linked);
 }
 
 static void forms_count(kernel_isa *forms, bp_kernel kernel, const char *reason, uint32_t op)
@@ -58,15 +58,15 @@ static void forms_count(kernel_isa *forms, bp_kernel kernel, const char *reason,
     }
 }
 
-static kernel_isa forms_find(const bp_runtime *runtime)
+static kernel_isa forms_find(const bp_plan *plan)
 {
     kernel_isa forms = {.count = 0};
-    if (runtime->spec.device != &bp_device_cuda) {
+    if (plan->spec.device != &bp_device_cuda) {
         return forms;
     }
-    for (uint32_t i = 0; i < runtime->graph.used.ops; i++) {
-        const bp_op *op = &runtime->graph.ops[i];
-        const char *reason = op->tuples == 1 ? forms_reason(runtime, op) : NULL;
+    for (uint32_t i = 0; i < plan->graph.used.ops; i++) {
+        const bp_op *op = &plan->graph.ops[i];
+        const char *reason = op->tuples == 1 ? forms_reason(plan, op) : NULL;
         if (reason != NULL) {
             forms_count(&forms, op->kernel, reason, i);
         }
@@ -74,13 +74,13 @@ static kernel_isa forms_find(const bp_runtime *runtime)
     return forms;
 }
 
-void kernel_isa_text(bp_text *text, const bp_runtime *runtime)
+void kernel_isa_text(bp_text *text, const bp_plan *plan)
 {
-    const kernel_isa forms = forms_find(runtime);
+    const kernel_isa forms = forms_find(plan);
     for (uint32_t i = 0; i < forms.count; i++) {
         const kernel_form *kind = &forms.kind[i];
         const bp_kernel_info *info = bp_kernel_describe(kind->kernel);
-        const bp_scalar *scalars = runtime->graph.scalars + runtime->graph.ops[kind->first].scalar;
+        const bp_scalar *scalars = plan->graph.scalars + plan->graph.ops[kind->first].scalar;
         bp_text_string(text, i == 0 ? "as sm_80    " : "            ");
         bp_text_u64(text, kind->count);
         bp_text_char(text, ' ');
@@ -99,9 +99,9 @@ void kernel_isa_text(bp_text *text, const bp_runtime *runtime)
     }
 }
 
-void kernel_isa_json(output *out, const bp_runtime *runtime)
+void kernel_isa_json(output *out, const bp_plan *plan)
 {
-    const kernel_isa forms = forms_find(runtime);
+    const kernel_isa forms = forms_find(plan);
     if (forms.count == 0) {
         return;
     }

@@ -158,7 +158,7 @@ static bp_status fill_part(reference_part *part, session *s, const data_set *dat
     memset(part->logps, 0, (size_t)part->inner->examples * sizeof *part->logps);
     part->next = 0;
     bp_feed feed = data_set_feed(data, s, &part->source);
-    feed.batch = bp_spec_eval_batch(&s->runtime.spec);
+    feed.batch = bp_spec_eval_batch(&s->plan.spec);
     feed.group = feed.batch;
     BP_TRY(bp_feed_init(&feed, &s->error));
     ranks_leave_turn(s->set);

@@ -503,11 +503,11 @@ bp_status session_open_run_tokenizer(session *s)
  * plan so small that making it took more keeps as much as that was. */
 static void keep_needed(session *s, uint64_t planned)
 {
-    const uint64_t tables = bp_size_align(s->runtime.host.used, PAGE_BYTES);
+    const uint64_t tables = bp_size_align(s->plan.memory.used, PAGE_BYTES);
     const uint64_t work = session_work_bytes(s), arenas = session_arenas_here(s);
     const uint64_t least = arenas > 0 && planned > arenas ? planned - arenas : 0;
     s->work = (bp_staging){(char *)s->host.address + tables, (size_t)work};
-    s->runtime.host.size = s->runtime.host.used; /* what would be allocated now is refused */
+    s->plan.memory.size = s->plan.memory.used; /* what would be allocated now is refused */
     memory_trim(&s->host, tables + work > least ? tables + work : least);
 }
 
@@ -515,13 +515,14 @@ bp_status session_plan(session *s)
 {
     BP_TRY(check_virtual_ranks(s));
     uint64_t work = session_work_bytes(s);
-    bp_status status = dry_run_take(&s->runtime, &s->spec, work, &s->host, &s->error);
+    bp_status status = dry_run_take(&s->plan, &s->spec, work, &s->host, &s->error);
     if (status == BP_OK) {
-        const uint64_t plan = dry_run_bytes(&s->runtime);
-        status = bp_runtime_plan_dry(&s->runtime, s->host.address, plan);
+        const uint64_t plan = dry_run_bytes(&s->plan);
+        status = bp_plan_make_counted(&s->plan, s->host.address, plan);
+        status = status == BP_OK ? bp_runtime_take(&s->runtime, &s->plan) : status;
         keep_needed(s, plan);
     }
-    return adapter_blame(s->set, status, &s->runtime.error);
+    return adapter_blame(s->set, status, &s->plan.error);
 }
 
 static bp_status load_weights(session *s)
@@ -594,18 +595,18 @@ bp_status session_give_weights(session *s, bool adapters)
 
 static bp_status session_open(session *s)
 {
-    const uint64_t bytes = s->runtime.report.arena_bytes;
-    const uint64_t host_bytes = s->runtime.report.host.arena_bytes;
+    const uint64_t bytes = s->plan.report.arena_bytes;
+    const uint64_t host_bytes = s->plan.report.host.arena_bytes;
     bp_regions places = bp_regions_device(s->arena.address, bytes);
     places.space[BP_SPACE_HOST] = (bp_region){s->host_arena.address, host_bytes};
     places.zeroed = true; /* as the system gives it */
-    BP_TRY(offload_open(&s->offload, s->set, &s->runtime, &places, &s->error));
+    BP_TRY(offload_open(&s->offload, s->set, &s->plan, &places, &s->error));
     if (s->set->ranks != NULL) {
-        BP_TRY(ranks_compare_plans(s->set, bp_graph_digest(&s->runtime.graph), &s->error));
+        BP_TRY(ranks_compare_plans(s->set, bp_graph_digest(&s->plan.graph), &s->error));
     }
     BP_TRY(ranks_gpus_join(&s->gpus, s->set, &s->spec, &places, &s->error));
     ranks_leave_turn(s->set);
-    const bp_status status = bp_runtime_open_regions(&s->runtime, &places);
+    const bp_status status = bp_runtime_open_regions(&s->runtime, &s->plan, &places);
     ranks_take_turn(s->set);
     BP_TRY(status);
     device_log_show(&s->runtime, s->set->json);
@@ -618,28 +619,32 @@ bp_status session_start(session *s)
     return session_open(s);
 }
 
+static const bp_error *session_error(const session *s)
+{
+    return s->error.code != BP_OK        ? &s->error
+           : s->plan.error.code != BP_OK ? &s->plan.error
+                                         : &s->runtime.error;
+}
+
 int session_report(const session *s, bp_status status)
 {
+    const bp_error *error = session_error(s);
     dry_run_wipe();
     if (status == BP_OK) {
         return 0;
     }
-    if (s->error.code != BP_OK || s->runtime.error.code != BP_OK) {
-        ranks_fail(s->set, s->error.code != BP_OK ? &s->error : &s->runtime.error);
+    if (error->code != BP_OK) {
+        ranks_fail(s->set, error);
     }
-    if (!ranks_may_tell(s->set, status)) {
+    if (!ranks_may_tell(s->set, status) || error->code == BP_OK) {
+        /* What has no record was printed where it was found. */
         return bp_status_exit_code(status);
     }
-    if (s->error.code != BP_OK) {
-        return report_error(&s->error);
-    }
-    if (s->runtime.error.code != BP_OK) {
-        int code = report_error(&s->runtime.error);
+    const int code = report_error(error);
+    if (error == &s->runtime.error) {
         device_log_show(&s->runtime, s->set->json);
-        return code;
     }
-    /* What has no record was printed where it was found. */
-    return bp_status_exit_code(status);
+    return code;
 }
 
 void session_end(session *s)
@@ -664,7 +669,7 @@ void session_end(session *s)
 
 static uint64_t session_arenas_here(const session *s)
 {
-    const bp_report *report = &s->runtime.report;
+    const bp_report *report = &s->plan.report;
     return device_takes_memory(&s->spec) ? report->arena_bytes + report->host.arena_bytes : 0;
 }
 
@@ -698,7 +703,7 @@ uint64_t session_host_bytes(const session *s)
     const uint64_t arenas = session_arenas_here(s);
     const uint64_t tensors = (uint64_t)s->runtime.state_count * sizeof(bp_state_tensor);
     const uint64_t alone = text > arenas ? text - arenas : 0;
-    uint64_t run = s->host.bytes + offload_room(&s->offload, &s->runtime) + tensors +
+    uint64_t run = s->host.bytes + offload_room(&s->offload, &s->plan) + tensors +
                    gguf_folder_bytes(&s->gguf) + s->reference_bytes + session_length_bytes(s);
     /* Evaluations in a training read questions once more, beside the plan. */
     const bool asks = s->spec.config.task == BP_TASK_ANSWERS && s->spec.evaluate;
@@ -728,7 +733,7 @@ uint64_t session_work_bytes(const session *s)
 
 static bool session_fits(const session *s)
 {
-    return s->set->arena == 0 || s->runtime.report.arena_bytes <= s->set->arena;
+    return s->set->arena == 0 || s->plan.report.arena_bytes <= s->set->arena;
 }
 
 static void session_tell_shortage(const void *user)
@@ -738,9 +743,9 @@ static void session_tell_shortage(const void *user)
     if (s->lack.found) {
         ways = s->lack;
     } else {
-        shortage_find(&ways, &s->choice, &s->runtime, s->set->arena);
+        shortage_find(&ways, &s->choice, &s->plan, s->set->arena);
     }
-    shortage_print(&ways, s->choice.made, &s->runtime, s->set->arena);
+    shortage_print(&ways, s->choice.made, &s->plan, s->set->arena);
 }
 
 bp_status session_check_fit(session *s)
@@ -765,8 +770,8 @@ static void session_resolve(session *s)
 static bp_status take_arenas(session *s, bp_error *why)
 {
     BP_TRY(session_plan(s));
-    const uint64_t bytes = s->runtime.report.arena_bytes;
-    const uint64_t host_bytes = s->runtime.report.host.arena_bytes;
+    const uint64_t bytes = s->plan.report.arena_bytes;
+    const uint64_t host_bytes = s->plan.report.host.arena_bytes;
     if (!session_fits(s)) {
         return bp_error_limit(why, BP_ERR_FIT, where, "the plan does not fit", "--arena",
                               bp_size_signed(s->set->arena), BP_LIMIT_LEAST, bp_size_signed(bytes));
@@ -787,7 +792,7 @@ static bp_status session_take(session *s)
     bp_status status = take_arenas(s, &why);
     const bool over = why.code != BP_OK;
     if (!over) {
-        why = s->error.code != BP_OK ? s->error : s->runtime.error;
+        why = *session_error(s);
     }
     status = ranks_memory_alike(s->set, status, &why, &s->error);
     if (over && status == BP_ERR_FIT && s->error.code == BP_OK) {

@@ -28,7 +28,7 @@ typedef struct session {
     bp_store_posix posix;
     bp_store *store;
     gguf_folder gguf; /* --model is a GGUF file: what stands for its directory */
-    bp_error error;   /* the first error outside the runtime */
+    bp_error error;   /* the first error outside of plan and runtime */
     bp_spec spec;
     policy_text policy; /* as given */
     precision_rules rules;
@@ -55,6 +55,7 @@ typedef struct session {
     bp_embedder embedder;                     /* --task embedding: how vectors are made */
     bool classes_open;           /* training: the data names them, for nothing else does */
     run_tokenizer run_tokenizer; /* its tokenizer, when it was asked for */
+    bp_plan plan;
     bp_runtime runtime;
     memory_block host;  /* the plan's memory and the work room behind it */
     memory_block arena; /* the device arena */

@@ -129,9 +129,9 @@ static bp_feed made_up_feed(const bp_spec *spec, bp_source *source)
  * not. */
 static double step_operations(const bp_runtime *runtime)
 {
-    const bp_graph *graph = &runtime->graph;
-    const uint32_t micros = runtime->spec.accumulation;
-    if (micros == 1 || bp_spec_whole_group(&runtime->spec)) {
+    const bp_graph *graph = &runtime->plan->graph;
+    const uint32_t micros = runtime->plan->spec.accumulation;
+    if (micros == 1 || bp_spec_whole_group(&runtime->plan->spec)) {
         return bp_cost_total(graph, BP_PROGRAM_STEP).flops;
     }
     return micros * bp_cost_total(graph, BP_PROGRAM_VECTORS_FIRST).flops +
@@ -172,7 +172,7 @@ static void print_step(const session *s, const speeds *v, double tokens)
         json_real(&out, "ms_per_step", v->seconds * 1e3, 6);
         json_real(&out, rows ? "samples_per_second" : "tokens_per_second", speed, 6);
         put_speeds(&out, v);
-        json_count(&out, "arena_bytes", s->runtime.report.arena_bytes);
+        json_count(&out, "arena_bytes", s->plan.report.arena_bytes);
         json_count(&out, "threads", s->spec.device_options.threads);
         json_text(&out, "kernels", s->spec.device->variant(s->runtime.device));
         json_end(&out);
@@ -197,7 +197,7 @@ static bp_status bench_step(session *s, const settings *set)
     }
     bp_status status = time_steps(s, seconds);
     if (status == BP_OK) {
-        const bp_spec *spec = &s->runtime.spec;
+        const bp_spec *spec = &s->plan.spec;
         double tokens = (double)spec->batch * spec->sequence * spec->accumulation;
         speeds v = {.seconds = median(seconds, set->repeat)};
         v.gflops = step_operations(&s->runtime) / v.seconds * 1e-9;

@@ -32,7 +32,7 @@ static void distill_print(const session *s, const distill *d, double seconds)
         json_real(&out, "bytes_per_token", (double)bytes / (double)places, 6);
         json_seconds(&out, s->set->began, seconds);
         json_text(&out, "teacher_digest", teacher);
-        json_count(&out, "arena_bytes", s->runtime.report.arena_bytes);
+        json_count(&out, "arena_bytes", s->plan.report.arena_bytes);
         json_text(&out, "path", d->file.path);
         json_end(&out);
     } else {

@@ -143,7 +143,7 @@ static void embed_print(const session *s, const embed_file *to, double seconds)
         json_real(&out, "rows_per_second", (double)to->rows / seconds, 6);
         json_seconds(&out, s->set->began, seconds);
         buckets_json_runs(&out, &s->runtime);
-        json_count(&out, "arena_bytes", s->runtime.report.arena_bytes);
+        json_count(&out, "arena_bytes", s->plan.report.arena_bytes);
         json_text(&out, "path", to->path);
         json_end(&out);
     } else {

@@ -53,7 +53,7 @@ static void print_judged(const session *s, const predictions *made, double secon
         json_count(&out, "rows", made->rows);
         json_real(&out, "rows_per_second", (double)made->rows / seconds, 6);
         json_seconds(&out, s->set->began, seconds);
-        json_count(&out, "arena_bytes", s->runtime.report.arena_bytes);
+        json_count(&out, "arena_bytes", s->plan.report.arena_bytes);
         json_end(&out);
     } else {
         bp_text_grouped(&out.text, made->rows);
@@ -86,7 +86,7 @@ static void cmd_eval_print(const session *s, const predictions *made, double los
                   (double)tokens / seconds, 6);
         json_seconds(&out, s->set->began, seconds);
         buckets_json_runs(&out, &s->runtime);
-        json_count(&out, "arena_bytes", s->runtime.report.arena_bytes);
+        json_count(&out, "arena_bytes", s->plan.report.arena_bytes);
         json_end(&out);
     } else {
         const bool pairs = made->told.kind != BP_PREFERENCE_NONE;

@@ -320,7 +320,7 @@ static void put_json(generation *g, output *out, const sequence *q)
     json_count(out, "prompt_tokens", g->prompt);
     json_real(out, "prompt_tokens_per_second", g->prompt / g->prompt_seconds, 6);
     json_seconds(out, g->s.set->began, clock_seconds() - g->began);
-    json_count(out, "arena_bytes", g->s.runtime.report.arena_bytes);
+    json_count(out, "arena_bytes", g->s.plan.report.arena_bytes);
     json_text(out, "finish_reason", q->finished ? "stop" : "length");
     json_ids(out, "ids", q->ids + g->prompt, made);
     if (g->has_text) {

@@ -131,7 +131,7 @@ static bp_status init_open(initing *i, training *t, const settings *try)
     BP_TRY(training_feed(t));
     BP_TRY(session_plan(s));
     BP_TRY(session_check_fit(s));
-    i->arena_bytes = s->runtime.report.arena_bytes;
+    i->arena_bytes = s->plan.report.arena_bytes;
     return s->weights && i->arena_bytes <= WEIGHTS_TRIED ? session_start(s) : BP_OK;
 }
 

@@ -30,13 +30,13 @@
 
 static bool fits(const session *s)
 {
-    return s->set->arena == 0 || s->runtime.report.arena_bytes <= s->set->arena;
+    return s->set->arena == 0 || s->plan.report.arena_bytes <= s->set->arena;
 }
 
 static const char *peak_name(const session *s)
 {
-    const bp_graph *graph = &s->runtime.graph;
-    return bp_kernel_describe(graph->ops[s->runtime.report.peak_op].kernel)->name;
+    const bp_graph *graph = &s->plan.graph;
+    return bp_kernel_describe(graph->ops[s->plan.report.peak_op].kernel)->name;
 }
 
 /* What a plan for a GPU is for. */
@@ -57,7 +57,7 @@ static void json_classes(output *out, const char *key, const uint64_t *bytes)
 /* The schedule as one line, in JSON as a string; nothing for a model that only runs forward. */
 static bp_status put_schedule(output *out, const session *s)
 {
-    const bp_compile *compile = &s->runtime.compile;
+    const bp_compile *compile = &s->plan.compile;
     size_t room = 192 * ((size_t)compile->action_count + 1);
     char *line = malloc(room);
     void *scratch = malloc(schedule_scratch(compile->action_count));
@@ -65,7 +65,7 @@ static bp_status put_schedule(output *out, const session *s)
     if (status == BP_OK) {
         bp_text text;
         bp_text_init(&text, NULL, NULL, line, room);
-        schedule_put(&text, &s->runtime.spec, compile->actions, compile->action_count,
+        schedule_put(&text, &s->plan.spec, compile->actions, compile->action_count,
                      compile->variants, scratch);
         status = bp_text_flush(&text);
     }
@@ -160,7 +160,7 @@ static void json_anatomy(output *out, const bp_report *report)
 
 static bp_status print_json(output *out, const session *s, const extras *more)
 {
-    const bp_report *report = &s->runtime.report;
+    const bp_report *report = &s->plan.report;
     json_begin(out);
     json_text(out, "model", s->set->model);
     data_task_json(out, s);
@@ -176,10 +176,10 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     json_anatomy(out, report);
     host_arena_json(out, report, s->spec.offload.fixed);
     offload_json(out, &more->offload);
-    json_precision(out, &s->runtime.spec);
-    release_json(out, &s->runtime.spec, &more->release);
-    if (bp_spec_virtual_ranks(&s->runtime.spec) > 1) {
-        json_count(out, "virtual_ranks", s->runtime.spec.virtual_ranks);
+    json_precision(out, &s->plan.spec);
+    release_json(out, &s->plan.spec, &more->release);
+    if (bp_spec_virtual_ranks(&s->plan.spec) > 1) {
+        json_count(out, "virtual_ranks", s->plan.spec.virtual_ranks);
         json_count(out, "virtual_ranks_enlarge_bytes", more->lanes);
     }
     if (more->evaluation > 0) {
@@ -187,10 +187,10 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     }
     buckets_json(out, s);
     frozen_json(out, s, &more->still);
-    if (s->runtime.spec.device == &bp_device_cuda) {
-        json_text(out, "target", target_of(&s->runtime.spec));
-        json_text(out, "ptx", bp_cuda_query_texts(target_of(&s->runtime.spec)));
-        kernel_isa_json(out, &s->runtime);
+    if (s->plan.spec.device == &bp_device_cuda) {
+        json_text(out, "target", target_of(&s->plan.spec));
+        json_text(out, "ptx", bp_cuda_query_texts(target_of(&s->plan.spec)));
+        kernel_isa_json(out, &s->plan);
     }
     json_text(out, "peak_op", peak_name(s));
     json_count(out, "peak_op_index", report->peak_op);
@@ -243,8 +243,8 @@ static void put_bytes(bp_text *text, const char *label, uint64_t bytes)
 /* What was planned: the same words in the table and on the page. */
 static void put_shapes(bp_text *text, const session *s)
 {
-    const bp_spec *spec = &s->runtime.spec;
-    bp_text_grouped(text, s->runtime.report.parameters);
+    const bp_spec *spec = &s->plan.spec;
+    bp_text_grouped(text, s->plan.report.parameters);
     bp_text_string(text,
                    s->directory ? " parameters, batch " : " parameters, random weights, batch ");
     bp_text_u64(text, spec->batch);
@@ -278,8 +278,8 @@ static void put_spaces(bp_text *text, const bp_report *report, bool fixed, const
 static bp_status print_table(output *out, const session *s, const extras *more)
 {
     bp_text *text = &out->text;
-    const bp_report *report = &s->runtime.report;
-    const bp_spec *spec = &s->runtime.spec;
+    const bp_report *report = &s->plan.report;
+    const bp_spec *spec = &s->plan.spec;
     double parameters = (double)report->parameters;
     bp_text_string(text, s->set->model);
     bp_text_string(text, ": ");
@@ -305,7 +305,7 @@ static bp_status print_table(output *out, const session *s, const extras *more)
         bp_text_string(text, " with the PTX of ");
         bp_text_string(text, bp_cuda_query_texts(target_of(spec)));
         bp_text_char(text, '\n');
-        kernel_isa_text(text, &s->runtime);
+        kernel_isa_text(text, &s->plan);
     }
     put_spaces(text, report, spec->offload.fixed, more);
     put_bytes(text, "host", session_host_bytes(s));
@@ -318,7 +318,7 @@ static bp_status print_table(output *out, const session *s, const extras *more)
     bp_text_string(text, " (");
     bp_text_string(text, peak_name(s));
     bp_text_string(text, ")\n");
-    release_put(text, &s->runtime.spec, &more->release);
+    release_put(text, &s->plan.spec, &more->release);
     buckets_put(text, s);
     frozen_put(text, s, &more->still);
     bp_status status = put_schedule(out, s);
@@ -352,7 +352,7 @@ static bp_status write_page(session *s, const frontier *curve)
         const bp_status whole = bp_text_flush(&words);
         (void)whole; /* longer ones are cut */
         output_begin(&out, file);
-        status = listing_page(&out.text, &s->runtime, s->set->model, details, curve);
+        status = listing_page(&out.text, &s->plan, s->set->model, details, curve);
         output_end(&out);
         bool failed = ferror(file) != 0;
         failed = fclose(file) != 0 || failed;
@@ -447,21 +447,20 @@ static bp_status cmd_plan_plan(session *s)
     find_tokenizer(s);
     if (set->frontier) {
         bp_fit_request request = session_request(s);
-        request.spec = s->runtime.spec;
+        request.spec = s->plan.spec;
         BP_TRY(frontier_find(&curve, &request, &s->error));
     }
     BP_TRY(frozen_find(s, &more.still));
-    BP_TRY(release_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, &more.release,
-                             &s->error));
-    BP_TRY(virtual_ranks_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, &more.lanes,
-                                   &s->error));
-    BP_TRY(eval_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, false, &more.evaluation,
+    BP_TRY(release_cost_find(&s->plan.spec, s->plan.report.arena_bytes, &more.release, &s->error));
+    BP_TRY(
+        virtual_ranks_cost_find(&s->plan.spec, s->plan.report.arena_bytes, &more.lanes, &s->error));
+    BP_TRY(eval_cost_find(&s->plan.spec, s->plan.report.arena_bytes, false, &more.evaluation,
                           &s->error));
     BP_TRY(shard_plan_find(s, &more.ranks));
-    BP_TRY(offload_traffic_find(&s->runtime, &s->offload, set, s->calibrated ? &s->rates : &usual,
+    BP_TRY(offload_traffic_find(&s->plan, &s->offload, set, s->calibrated ? &s->rates : &usual,
                                 &more.offload, &s->error));
     if (set->json && !fits(s) && s->choice.made) {
-        shortage_find(&s->lack, &s->choice, &s->runtime, set->arena);
+        shortage_find(&s->lack, &s->choice, &s->plan, set->arena);
     }
     dry_run_wipe();
     if (set->unit != NULL) {
@@ -471,11 +470,11 @@ static bp_status cmd_plan_plan(session *s)
     bp_status status = set->json ? print_json(&out, s, &more) : print_table(&out, s, &more);
     if (set->listing) {
         bp_text_char(&out.text, '\n');
-        listing_put(&out.text, &s->runtime);
+        listing_put(&out.text, &s->plan);
     }
     if (set->map && status == BP_OK) {
         bp_text_string(&out.text, set->json ? "" : "\n");
-        status = listing_map(&out.text, &s->runtime, set->model, set->json);
+        status = listing_map(&out.text, &s->plan, set->model, set->json);
     }
     output_end(&out);
     shard_plan_end(&more.ranks);

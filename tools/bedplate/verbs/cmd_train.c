@@ -173,7 +173,7 @@ static bp_status tell_release(training *t)
     release_cost cost;
     char words[256];
     bp_text text;
-    BP_TRY(release_cost_find(&s->spec, s->runtime.report.arena_bytes, &cost, &s->error));
+    BP_TRY(release_cost_find(&s->spec, s->plan.report.arena_bytes, &cost, &s->error));
     if (!cost.enlarges || s->set->quiet) {
         return BP_OK;
     }
@@ -237,8 +237,7 @@ static bp_status prepare(training *t, const settings *set)
     BP_TRY(training_open(t));
     BP_TRY(tell_release(t));
     uint64_t more;
-    BP_TRY(eval_cost_find(&s->runtime.spec, s->runtime.report.arena_bytes, set->quiet, &more,
-                          &s->error));
+    BP_TRY(eval_cost_find(&s->plan.spec, s->plan.report.arena_bytes, set->quiet, &more, &s->error));
     BP_TRY(checkpoint_start(&t->points));
     BP_TRY(anomaly_attach(&t->points.watch, &s->runtime));
     t->points.watch.busy = service_replays;
@@ -330,7 +329,7 @@ static void log_step(training *t, const bp_outcome *outcome, progress_numbers *n
         return;
     }
     if (set->json) {
-        train_report_step(&now, &t->sum, epoch_of(t, step), t->s.runtime.report.arena_bytes);
+        train_report_step(&now, &t->sum, epoch_of(t, step), t->s.plan.report.arena_bytes);
     }
     service_logged(&t->care, &now, train_totals_mean(&t->sum), epoch_of(t, step));
     progress_line(&t->bar, &now);
@@ -443,7 +442,7 @@ static void cmd_train_report(training *t, ending end)
         .steps = s->runtime.steps,
         .skipped = s->runtime.skipped,
         .digest = t->points.digest,
-        .arena_bytes = s->runtime.report.arena_bytes,
+        .arena_bytes = s->plan.report.arena_bytes,
         .host_bytes = session_host_bytes(s),
         .peak_resident = process_peak(),
         .device_bytes = device->bytes_in_use(s->runtime.device),

@@ -27,19 +27,19 @@ static bool hf_counts_name_of(const char *mean, char name[BP_TENSOR_NAME_MAX])
 static bool hf_counts_name(const bp_runtime *runtime, uint32_t parameter,
                            char name[BP_TENSOR_NAME_MAX])
 {
-    const bp_builder *builder = &runtime->builder;
-    return hf_counts_name_of(bp_graph_name(&runtime->graph, builder->parameters[parameter].weight),
-                             name);
+    const bp_builder *builder = &runtime->plan->builder;
+    return hf_counts_name_of(
+        bp_graph_name(&runtime->plan->graph, builder->parameters[parameter].weight), name);
 }
 
 uint32_t bp_hf_counts(const bp_runtime *runtime)
 {
     char name[BP_TENSOR_NAME_MAX];
     uint32_t count = 0;
-    if (!bp_ref_present(runtime->builder.batches)) {
+    if (!bp_ref_present(runtime->plan->builder.batches)) {
         return 0;
     }
-    for (uint32_t i = 0; i < runtime->builder.parameter_count; i++) {
+    for (uint32_t i = 0; i < runtime->plan->builder.parameter_count; i++) {
         count += hf_counts_name(runtime, i, name) ? 1 : 0;
     }
     return count;
@@ -98,8 +98,9 @@ bp_status bp_hf_counts_load(bp_runtime *runtime, bp_tensor_set *set, const bp_te
     char name[BP_TENSOR_NAME_MAX];
     const uint32_t counts = bp_hf_counts(runtime);
     uint64_t index = 0;
-    for (uint32_t i = 0; i < runtime->builder.parameter_count && counts > 0; i++) {
-        const bp_buffer *buffer = &runtime->graph.buffers[runtime->builder.batches.buffer];
+    for (uint32_t i = 0; i < runtime->plan->builder.parameter_count && counts > 0; i++) {
+        const bp_buffer *buffer =
+            &runtime->plan->graph.buffers[runtime->plan->builder.batches.buffer];
         uint32_t part = 0;
         int32_t count = 0;
         if (!hf_counts_name(runtime, i, name)) {
@@ -142,7 +143,7 @@ bp_status bp_hf_counts_list(const bp_runtime *runtime, bp_tensor_entry *entries,
 bp_status bp_hf_counts_give(bp_runtime *runtime, const bp_tensor_entry *entry, void *to)
 {
     const uint64_t index = entry->handle - BP_HF_COUNTS;
-    const bp_buffer *buffer = &runtime->graph.buffers[runtime->builder.batches.buffer];
+    const bp_buffer *buffer = &runtime->plan->graph.buffers[runtime->plan->builder.batches.buffer];
     int32_t count = 0;
     BP_TRY(bp_runtime_read(runtime, buffer, index * sizeof count, &count, sizeof count));
     const int64_t wide = count;

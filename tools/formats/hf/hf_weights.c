@@ -43,12 +43,13 @@ typedef struct loading {
 
 static const bp_parameter *parameter_of(const loading *l, uint32_t parameter)
 {
-    return &l->runtime->builder.parameters[l->numbers[parameter]];
+    return &l->runtime->plan->builder.parameters[l->numbers[parameter]];
 }
 
 static const char *hf_weights_name_of(const bp_runtime *runtime, uint32_t parameter)
 {
-    return bp_graph_name(&runtime->graph, runtime->builder.parameters[parameter].weight);
+    return bp_graph_name(&runtime->plan->graph,
+                         runtime->plan->builder.parameters[parameter].weight);
 }
 
 static bp_status hf_weights_no_room(const bp_hf_location *location, uint64_t needed,
@@ -63,7 +64,7 @@ static bp_status hf_weights_no_room(const bp_hf_location *location, uint64_t nee
  * without adapters hold, beside adapters those that are trained, or all that may come with them. */
 static bp_status number_parameters(loading *l, bool all)
 {
-    const bp_builder *builder = &l->runtime->builder;
+    const bp_builder *builder = &l->runtime->plan->builder;
     const uint64_t bytes = (uint64_t)builder->parameter_count * sizeof *l->numbers;
     l->numbers = bp_room_take(&l->room, bytes);
     l->count = 0;
@@ -125,7 +126,7 @@ static bp_status check_digest(loading *l, const bp_tensor_view *view)
 static bp_status match_all(loading *l, const bp_tensor_naming *naming, unsigned allow,
                            bp_tensor_watch watch)
 {
-    const bp_model_config config = bp_family_adopt(&l->runtime->spec);
+    const bp_model_config config = bp_family_adopt(&l->runtime->plan->spec);
     const uint32_t heads = bp_family_count(&config, BP_ROLE_HEADS);
     const uint32_t kv_heads = bp_family_count(&config, BP_ROLE_KV_HEADS);
     const bp_match match = {
@@ -134,7 +135,7 @@ static bp_status match_all(loading *l, const bp_tensor_naming *naming, unsigned 
         .wanted = l->wanted,
         .count = l->count,
         .heads = {heads, kv_heads != 0 ? kv_heads : heads, bp_gguf_position_first(&config)},
-        .input_major = l->runtime->spec.model->input_major,
+        .input_major = l->runtime->plan->spec.model->input_major,
         .allow = allow,
         .work = l->room,
         .watch = watch,
@@ -144,11 +145,11 @@ static bp_status match_all(loading *l, const bp_tensor_naming *naming, unsigned 
 
 static bp_status find_naming(const loading *l, bool gguf, const bp_tensor_naming **naming)
 {
-    const bp_family *family = bp_family_adopt(&l->runtime->spec).family;
+    const bp_family *family = bp_family_adopt(&l->runtime->plan->spec).family;
     if (family == NULL) {
         return bp_error_set(l->location->error, BP_ERR_USAGE, where,
                             "no table has the file names of this model's tensors",
-                            l->runtime->spec.model->name);
+                            l->runtime->plan->spec.model->name);
     }
     *naming = l->adapters ? &bp_peft_naming : &family->naming;
     if (!l->adapters && gguf && family->gguf != NULL) {
@@ -161,7 +162,7 @@ static bp_status find_naming(const loading *l, bool gguf, const bp_tensor_naming
  * leaves as it is would be lost when it saves its adapters. */
 static bp_status keep_present(loading *l)
 {
-    const bp_builder *builder = &l->runtime->builder;
+    const bp_builder *builder = &l->runtime->plan->builder;
     uint32_t kept = 0;
     for (uint32_t p = 0; p < l->count; p++) {
         const uint32_t number = l->numbers[p];
@@ -169,7 +170,8 @@ static bp_status keep_present(loading *l)
         char theirs[BP_TENSOR_NAME_MAX];
         const bool there =
             !own || bp_peft_has(&l->set, hf_weights_name_of(l->runtime, number), theirs);
-        if (own && there && !builder->parameters[number].trainable && l->runtime->spec.optimizer) {
+        if (own && there && !builder->parameters[number].trainable &&
+            l->runtime->plan->spec.optimizer) {
             return bp_error_set(l->location->error, BP_ERR_USAGE, where,
                                 "the adapter brings this parameter with it, and the run would not "
                                 "train it; --trainable NAME does",
@@ -219,7 +221,7 @@ static bp_dtype hf_weights_type_of(const loading *l, uint32_t parameter)
     const bp_parameter *p = parameter_of(l, parameter);
     bool plain = p->quantised == BP_QUANTISED_NONE;
     return p->master_form == BP_MASTER_FP8     ? BP_BF16
-           : plain                             ? l->runtime->graph.buffers[p->weight].dtype
+           : plain                             ? l->runtime->plan->graph.buffers[p->weight].dtype
            : p->quantised == BP_QUANTISED_INT8 ? BP_F16
                                                : BP_F32;
 }
@@ -287,7 +289,7 @@ static bp_status flow_once(loading *l, uint32_t parameter, const bp_tensor_view 
  * looked at while it is in the cache. */
 static bp_status flow_in_place(loading *l, uint32_t parameter, const bp_tensor_view *view)
 {
-    const bp_buffer *buffer = &l->runtime->graph.buffers[parameter_of(l, parameter)->weight];
+    const bp_buffer *buffer = &l->runtime->plan->graph.buffers[parameter_of(l, parameter)->weight];
     const size_t width = bp_dtype_bytes(buffer->dtype);
     const uint64_t elements = bp_tensor_view_elements(view);
     unsigned char *to = bp_runtime_reach(l->runtime, buffer, 0, elements, width);
@@ -308,7 +310,7 @@ static bp_status flow_in_place(loading *l, uint32_t parameter, const bp_tensor_v
 static bool goes_in_place(const loading *l, uint32_t parameter)
 {
     const bp_parameter *p = parameter_of(l, parameter);
-    const bp_buffer *buffer = &l->runtime->graph.buffers[p->weight];
+    const bp_buffer *buffer = &l->runtime->plan->graph.buffers[p->weight];
     return p->master == BP_NO_BUFFER && /* it is no code: its type is one that files have */
            bp_runtime_reach(l->runtime, buffer, 0, p->count, bp_dtype_bytes(buffer->dtype)) != NULL;
 }
@@ -333,7 +335,7 @@ static bp_status read_to(loading *l, bp_bnb_tensor from, const bp_buffer *to, ui
 
 static bp_status copy_tensor(loading *l, bp_bnb_tensor from, uint32_t buffer, uint64_t offset)
 {
-    const bp_buffer *to = &l->runtime->graph.buffers[buffer];
+    const bp_buffer *to = &l->runtime->plan->graph.buffers[buffer];
     if (offset + from.entry->bytes != to->bytes) {
         return bp_error_set(l->location->error, BP_ERR_DATA, where,
                             "a part of a quantised weight has another size", from.entry->name);
@@ -357,8 +359,8 @@ static bp_status copy_codes(loading *l, uint32_t parameter, const bp_bnb *bnb)
         return BP_OK;
     }
     BP_TRY(bp_bnb_nested(&l->set, bnb, head));
-    BP_TRY(
-        bp_runtime_write(l->runtime, &l->runtime->graph.buffers[p->nested], 0, head, sizeof head));
+    BP_TRY(bp_runtime_write(l->runtime, &l->runtime->plan->graph.buffers[p->nested], 0, head,
+                            sizeof head));
     return copy_tensor(l, bnb->nested, p->nested, sizeof head);
 }
 
@@ -375,7 +377,7 @@ static bp_status flow(loading *l, uint32_t parameter)
     if (view.bnb.form != BP_QUANTISED_NONE) {
         return copy_codes(l, parameter, &view.bnb);
     }
-    if (l->runtime->spec.model->input_major &&
+    if (l->runtime->plan->spec.model->input_major &&
         !bp_tensor_view_transpose(&view, BP_LAYOUT_TRANSPOSED, heads)) {
         return bp_error_set(l->location->error, BP_ERR_USAGE, where,
                             "a tensor of this form cannot be quantised", view.entry->name);
@@ -448,8 +450,8 @@ uint64_t bp_hf_scratch(const bp_runtime *runtime)
 {
     /* Twice the tensors: a file may hold two mask buffers per layer, which has twelve parameters.
      * A quantised weight has five tensors beside it. */
-    uint64_t each = runtime->spec.config.quantised != BP_QUANTISED_NONE ? 6 : 2;
-    uint64_t tensors = each * (uint64_t)runtime->builder.parameter_count + 16;
+    uint64_t each = runtime->plan->spec.config.quantised != BP_QUANTISED_NONE ? 6 : 2;
+    uint64_t tensors = each * (uint64_t)runtime->plan->builder.parameter_count + 16;
     return DATA_BYTES + BP_HF_INDEX_WORK + BP_SAFETENSORS_WORK +
            tensors * (sizeof(bp_tensor_entry) + sizeof(bp_wanted) + 256);
 }
@@ -517,7 +519,7 @@ static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset,
     for (size_t left = bytes / size; left > 0;) {
         size_t count = left < 1024 ? left : 1024;
         const uint32_t number = (uint32_t)entry->handle;
-        BP_TRY(bp_adapter_transposed(&l->runtime->builder, number)
+        BP_TRY(bp_adapter_transposed(&l->runtime->plan->builder, number)
                    ? bp_peft_get_transposed(l->runtime, number, first, values, count)
                    : bp_runtime_get_trained(l->runtime, number, first, values, count));
         if (!bp_elements_convert(BP_F32, values, entry->dtype, out, count)) {
@@ -542,7 +544,7 @@ static void list_weights(const loading *l, const uint8_t *types, bp_tensor_entry
                                    .rank = parameter->rank,
                                    .handle = l->numbers[p]};
         memcpy(entry->shape, parameter->shape, parameter->rank * sizeof parameter->shape[0]);
-        if (bp_adapter_transposed(&l->runtime->builder, l->numbers[p])) {
+        if (bp_adapter_transposed(&l->runtime->plan->builder, l->numbers[p])) {
             entry->shape[0] = parameter->shape[1];
             entry->shape[1] = parameter->shape[0];
         }
@@ -575,7 +577,7 @@ static bp_status name_for_peft(loading *l, bp_tensor_entry *entries)
 {
     for (uint32_t p = 0; p < l->count; p++) {
         char theirs[BP_TENSOR_NAME_MAX];
-        const bool named = bp_peft_name(&l->runtime->builder, entries[p].name, theirs);
+        const bool named = bp_peft_name(&l->runtime->plan->builder, entries[p].name, theirs);
         const size_t bytes = named ? strlen(theirs) + 1 : 0;
         char *name = bp_room_take(&l->room, bytes);
         if (!named || name == NULL) {

@@ -107,7 +107,7 @@ bool bp_peft_has(const bp_tensor_set *set, const char *ours, char theirs[BP_TENS
 bp_status bp_peft_get_transposed(bp_runtime *runtime, uint32_t number, uint64_t first,
                                  float *values, size_t count)
 {
-    const bp_parameter *p = &runtime->builder.parameters[number];
+    const bp_parameter *p = &runtime->plan->builder.parameters[number];
     const uint64_t rows = p->shape[0], rank = p->shape[1];
     const uint64_t most = rank < 1024 ? 1024 / rank : 1;
     float read[1024];

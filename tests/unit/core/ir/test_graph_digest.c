@@ -14,15 +14,15 @@
 
 static uint64_t digest_of(uint32_t rank, uint64_t bucket_bytes)
 {
-    static bp_runtime runtime;
+    static bp_plan plan;
     bp_spec spec = model_fixture_spec();
     SET_FAMILY(&spec.config, bp_transformer, layers, 1);
     spec.ranks = spec.virtual_ranks = spec.accumulation = 2;
     spec.rank = rank;
     spec.sharing = BP_SHARING_GRADIENTS;
     spec.bucket_bytes = bucket_bytes;
-    void *memory = plan_make(&runtime, &spec);
-    const uint64_t digest = bp_graph_digest(&runtime.graph);
+    void *memory = plan_make(&plan, &spec);
+    const uint64_t digest = bp_graph_digest(&plan.graph);
     free(memory);
     return digest;
 }

@@ -54,13 +54,13 @@ static bp_spec spec_of(const bp_preset *preset)
 
 static void require_no_waste(const bp_spec *spec, const char *name)
 {
-    static bp_runtime runtime;
+    static bp_plan plan;
     uint64_t bytes = plan_bytes(spec);
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
-    assert_int_equal(bp_runtime_plan(&runtime, spec, memory, bytes), BP_OK);
+    assert_int_equal(bp_plan_make(&plan, spec, memory, bytes), BP_OK);
     free(memory);
-    uint64_t waste = runtime.report.arena_bytes - runtime.report.lower_bound_bytes;
+    uint64_t waste = plan.report.arena_bytes - plan.report.lower_bound_bytes;
     if (waste > 0) {
         fail_msg("%s %s batch %u x %u: %llu bytes above the bound", name,
                  bp_policy_name(spec->policy.kind), spec->batch, spec->accumulation,

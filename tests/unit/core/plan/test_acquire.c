@@ -14,14 +14,14 @@
 #include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/plans/spec_case.h"
 
-static bp_runtime runtime;
+static bp_plan plan;
 
-static bp_status plan(const bp_spec *spec)
+static bp_status plan_of(const bp_spec *spec)
 {
     const uint64_t bytes = plan_bytes(spec);
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
-    bp_status status = bp_runtime_plan(&runtime, spec, memory, bytes);
+    bp_status status = bp_plan_make(&plan, spec, memory, bytes);
     free(memory);
     return status;
 }
@@ -38,11 +38,11 @@ static void test_every_family_acquires(void **state)
         if (!spec_case(i, &spec, name)) {
             continue;
         }
-        if (plan(&spec) != BP_OK) {
-            fail_msg("%s: %s %s", name, runtime.error.text, runtime.error.name);
+        if (plan_of(&spec) != BP_OK) {
+            fail_msg("%s: %s %s", name, plan.error.text, plan.error.name);
         }
-        const uint32_t *acquired = runtime.builder.passes.acquired;
-        assert_int_equal(runtime.builder.passes.held, 0);
+        const uint32_t *acquired = plan.builder.passes.acquired;
+        assert_int_equal(plan.builder.passes.held, 0);
         assert_true(acquired[BP_FOR_FORWARD] > 0);
         assert_true((acquired[BP_FOR_BACKWARD] > 0) == (spec.optimizer != NULL));
         assert_true(acquired[BP_FOR_UPDATE] > 0);
@@ -130,11 +130,11 @@ static void test_what_is_not_held_is_refused(void **state)
     spec.model = &wrong;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         wrong.forward = cases[i].forward;
-        const bp_status status = plan(&spec);
+        const bp_status status = plan_of(&spec);
         assert_int_equal(status, cases[i].text != NULL ? BP_ERR_INTERNAL : BP_OK);
         if (cases[i].text != NULL) {
-            assert_non_null(strstr(runtime.error.text, cases[i].text));
-            assert_non_null(strstr(runtime.error.name, cases[i].name));
+            assert_non_null(strstr(plan.error.text, cases[i].text));
+            assert_non_null(strstr(plan.error.name, cases[i].name));
         }
     }
 }

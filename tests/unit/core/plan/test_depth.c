@@ -18,7 +18,7 @@
 
 static double activations(uint32_t layers, bp_policy_kind kind)
 {
-    static bp_runtime runtime;
+    static bp_plan plan;
     const bp_spec spec = {.model = &bp_model_gpt2,
                           .config =
                               config_with((bp_model_config){.vocabulary = 256, .positions = 128},
@@ -36,10 +36,10 @@ static double activations(uint32_t layers, bp_policy_kind kind)
     uint64_t bytes = plan_bytes(&spec);
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
-    assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
+    assert_int_equal(bp_plan_make(&plan, &spec, memory, bytes), BP_OK);
     free(memory);
-    assert_true(runtime.report.optimal);
-    return (double)runtime.report.activations_most;
+    assert_true(plan.report.optimal);
+    return (double)plan.report.activations_most;
 }
 
 /* Slope of log bytes over log layers by least squares. */

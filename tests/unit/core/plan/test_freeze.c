@@ -62,7 +62,7 @@ static bool same_buffer(model_fixture *a, model_fixture *b, uint32_t i, uint32_t
 {
     void *x = model_fixture_read(a, i);
     void *y = model_fixture_read(b, j);
-    bool same = memcmp(x, y, (size_t)a->runtime.graph.buffers[i].bytes) == 0;
+    bool same = memcmp(x, y, (size_t)a->plan.graph.buffers[i].bytes) == 0;
     free(x);
     free(y);
     return same;
@@ -80,12 +80,12 @@ static void test_the_rest_learns_the_same(void **state)
         model_fixture_open(&whole, &whole_spec, tokens, TOKENS);
         model_fixture_open(&part, &spec, tokens, TOKENS);
         model_fixture_open(&start, &spec, tokens, TOKENS);
-        assert_int_equal(part.runtime.compile.first, cases[k].first);
+        assert_int_equal(part.plan.compile.first, cases[k].first);
         bp_outcome one = model_fixture_step(&whole), other = model_fixture_step(&part);
         assert_true(one.loss == other.loss);
-        for (uint32_t i = 0; i < part.runtime.builder.parameter_count; i++) {
-            const bp_parameter *p = &part.runtime.builder.parameters[i];
-            const bp_parameter *q = &whole.runtime.builder.parameters[i];
+        for (uint32_t i = 0; i < part.plan.builder.parameter_count; i++) {
+            const bp_parameter *p = &part.plan.builder.parameters[i];
+            const bp_parameter *q = &whole.plan.builder.parameters[i];
             model_fixture *like = p->trainable ? &whole : &start;
             assert_true(
                 same_buffer(&part, like, p->weight, like == &whole ? q->weight : p->weight));
@@ -94,7 +94,7 @@ static void test_the_rest_learns_the_same(void **state)
                 assert_true(!p->trainable || same_buffer(&part, &whole, p->state[s], q->state[s]));
             }
         }
-        assert_true(part.runtime.report.arena_bytes < whole.runtime.report.arena_bytes);
+        assert_true(part.plan.report.arena_bytes < whole.plan.report.arena_bytes);
         model_fixture_close(&start);
         model_fixture_close(&part);
         model_fixture_close(&whole);
@@ -140,11 +140,11 @@ static void test_policies_agree(void **state)
 static bp_status plan_status(const bp_spec *spec, bp_error *error)
 {
     uint64_t bytes = plan_bytes(spec);
-    static bp_runtime runtime;
+    static bp_plan plan;
     void *memory = NULL;
     assert_int_equal(posix_memalign(&memory, 64, (size_t)bytes), 0);
-    bp_status status = bp_runtime_plan(&runtime, spec, memory, bytes);
-    *error = runtime.error;
+    bp_status status = bp_plan_make(&plan, spec, memory, bytes);
+    *error = plan.error;
     free(memory);
     return status;
 }
@@ -184,7 +184,7 @@ static void test_overrides(void **state)
     spec.rules = rules;
     spec.rule_count = 2;
     model_fixture_open(&r, &spec, tokens, TOKENS);
-    const bp_parameter *p = r.runtime.builder.parameters;
+    const bp_parameter *p = r.plan.builder.parameters;
     assert_true(p[0].rate_scale == 0.5 && p[0].weight_decay == 0.1);
     assert_true(p[2].weight_decay == 0.5 && p[3].weight_decay == 0.5);
     model_fixture_close(&r);

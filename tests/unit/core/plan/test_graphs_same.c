@@ -31,7 +31,7 @@ typedef struct row {
     bp_digest digest;
 } row;
 
-static bp_runtime runtime;
+static bp_plan plan;
 static row rows[1024];
 static uint32_t row_count;
 static uint32_t plans;
@@ -100,20 +100,20 @@ static uint64_t digest_of(const bp_graph *graph)
 }
 
 /* Plans; where the compiler refuses the combination its words are what is compared. */
-static uint64_t plan(const bp_spec *spec)
+static uint64_t plan_of(const bp_spec *spec)
 {
     const uint64_t bytes = plan_bytes(spec);
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
     uint64_t digest = 0;
-    if (bp_runtime_plan(&runtime, spec, memory, bytes) == BP_OK) {
-        digest = digest_of(&runtime.graph);
+    if (bp_plan_make(&plan, spec, memory, bytes) == BP_OK) {
+        digest = digest_of(&plan.graph);
         plans++;
     } else {
-        if (runtime.error.code != BP_ERR_USAGE) {
-            print_error("%s %s\n", runtime.error.text, runtime.error.name);
+        if (plan.error.code != BP_ERR_USAGE) {
+            print_error("%s %s\n", plan.error.text, plan.error.name);
         }
-        digest = bp_digest_of(runtime.error.text, strlen(runtime.error.text), 0);
+        digest = bp_digest_of(plan.error.text, strlen(plan.error.text), 0);
     }
     free(memory);
     return digest;
@@ -121,7 +121,7 @@ static uint64_t plan(const bp_spec *spec)
 
 static void add_plan(const char *row_name, const char *name, const bp_spec *spec)
 {
-    const uint64_t digest = plan(spec);
+    const uint64_t digest = plan_of(spec);
     const char *print = getenv("BP_GRAPHS");
     if (print != NULL && strcmp(print, "all") == 0) {
         printf("%s %s %016" PRIx64 "\n", row_name, name, digest);

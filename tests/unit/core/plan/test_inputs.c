@@ -274,8 +274,8 @@ static void test_four_dimensions_train_save_and_resume(void **state)
     memset(&s, 0, sizeof s);
     memory_store_init(&s.memory);
     model_fixture_open(&r, &spec, tokens, TOKENS);
-    const bp_buffer *table = &r.runtime.graph.buffers[model_fixture_find(&r, "table")];
-    const bp_buffer *out = &r.runtime.graph.buffers[model_fixture_find(&r, "embed.out")];
+    const bp_buffer *table = &r.plan.graph.buffers[model_fixture_find(&r, "table")];
+    const bp_buffer *out = &r.plan.graph.buffers[model_fixture_find(&r, "embed.out")];
     assert_int_equal(table->rank, 4);
     assert_true(table->shape[2] == 3 && table->shape[3] == WIDTH / 6);
     assert_int_equal(out->rank, 3);
@@ -313,7 +313,7 @@ static void test_its_gradients_are_right(void **state)
     model_fixture_open(&r, &spec, tokens, TOKENS);
     for (uint32_t i = 0; i < PARAMETERS; i++) {
         double difference = 0.0, norm = 0.0;
-        model_fixture_differ(&r, &r.runtime.builder.parameters[i], 1e-2, &difference, &norm);
+        model_fixture_differ(&r, &r.plan.builder.parameters[i], 1e-2, &difference, &norm);
         assert_true(norm > 1e-3 && fabs(difference - norm) <= 2e-3 * norm);
     }
     model_fixture_close(&r);
@@ -342,8 +342,8 @@ static uint32_t square_inputs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
 static const int32_t *placed(const model_fixture *r, const uint8_t *inputs, uint32_t micro,
                              uint32_t row)
 {
-    const uint64_t at = micro * bp_compile_micro_bytes(&r->runtime.spec);
-    return (const int32_t *)(const void *)(inputs + at + r->runtime.builder.declared[row].offset);
+    const uint64_t at = micro * bp_compile_micro_bytes(&r->plan.spec);
+    return (const int32_t *)(const void *)(inputs + at + r->plan.builder.declared[row].offset);
 }
 
 /* Windows lie one after the other in `tokens`; from `samples` on there is nothing. */
@@ -351,7 +351,7 @@ static void check_placed(const model_fixture *r, const uint8_t *inputs, uint32_t
                          uint32_t samples)
 {
     enum { IDS, LABELS, SQUARE, FIRST };
-    const bp_spec *spec = &r->runtime.spec;
+    const bp_spec *spec = &r->plan.spec;
     const uint32_t width = spec->sequence;
     for (uint32_t b = 0; b < spec->batch; b++) {
         const uint32_t sample = micro * spec->batch + b;
@@ -384,11 +384,10 @@ static void test_inputs_of_one_kind(void **state)
     for (uint32_t lacking = 0; lacking < 2; lacking++) {
         const uint32_t samples = spec.batch * (2 - lacking);
         model_fixture_open(&r, &spec, tokens, samples * spec.sequence + 1);
-        assert_int_equal(r.runtime.compile.input_count, 4);
-        assert_true(r.runtime.builder.input[BP_INPUT_IDS].offset ==
-                    r.runtime.builder.declared[0].offset);
+        assert_int_equal(r.plan.compile.input_count, 4);
+        assert_true(r.plan.builder.input[BP_INPUT_IDS].offset == r.plan.builder.declared[0].offset);
         assert_true(model_fixture_step(&r).samples == samples);
-        uint8_t *inputs = model_fixture_read(&r, r.runtime.compile.inputs);
+        uint8_t *inputs = model_fixture_read(&r, r.plan.compile.inputs);
         check_placed(&r, inputs, 0, samples);
         check_placed(&r, inputs, 1, samples);
         free(inputs);

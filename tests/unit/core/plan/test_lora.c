@@ -49,7 +49,7 @@ static double evaluated(model_fixture *r)
 /* W += s B A for every adapted weight (in, out), and B = 0: the same function. */
 static void merge(model_fixture *r)
 {
-    const bp_builder *builder = &r->runtime.builder;
+    const bp_builder *builder = &r->plan.builder;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         const bp_parameter *p = &builder->parameters[i];
         if (p->adapter == BP_NO_PARAMETER) {
@@ -88,8 +88,7 @@ static void test_it_starts_as_nothing_and_merges(void **state)
     model_fixture base, r;
     model_fixture_open(&base, &plain, tokens, TOKENS);
     model_fixture_open(&r, &spec, tokens, TOKENS);
-    assert_int_equal(r.runtime.builder.parameter_count,
-                     base.runtime.builder.parameter_count + 2 * 8);
+    assert_int_equal(r.plan.builder.parameter_count, base.plan.builder.parameter_count + 2 * 8);
     assert_true(evaluated(&r) == evaluated(&base));
     double first = 0.0, last = 0.0;
     for (int i = 0; i < 60; i++) {
@@ -97,10 +96,10 @@ static void test_it_starts_as_nothing_and_merges(void **state)
         first = i == 0 ? last : first;
     }
     assert_true(last < first - 0.05);
-    for (uint32_t i = 0; i < base.runtime.builder.parameter_count; i++) {
-        float *x = model_fixture_read(&base, base.runtime.builder.parameters[i].weight);
-        float *y = model_fixture_read(&r, r.runtime.builder.parameters[i].weight);
-        assert_memory_equal(x, y, base.runtime.builder.parameters[i].count * sizeof(float));
+    for (uint32_t i = 0; i < base.plan.builder.parameter_count; i++) {
+        float *x = model_fixture_read(&base, base.plan.builder.parameters[i].weight);
+        float *y = model_fixture_read(&r, r.plan.builder.parameters[i].weight);
+        assert_memory_equal(x, y, base.plan.builder.parameters[i].count * sizeof(float));
         free(x);
         free(y);
     }
@@ -124,7 +123,7 @@ static void gradients_at(bp_spec spec)
     for (int i = 0; i < 5; i++) {
         (void)model_fixture_step(&r);
     }
-    const bp_builder *builder = &r.runtime.builder;
+    const bp_builder *builder = &r.plan.builder;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         const bp_parameter *p = &builder->parameters[i];
         if (p->base == BP_NO_PARAMETER) {
@@ -202,7 +201,7 @@ static void test_rows_of_the_table(void **state)
     const bp_spec spec = rows_spec();
     model_fixture r;
     model_fixture_open(&r, &spec, tokens, TOKENS);
-    const bp_builder *builder = &r.runtime.builder;
+    const bp_builder *builder = &r.plan.builder;
     const bp_parameter *table = &builder->parameters[0], *rows = &builder->parameters[table->rows];
     const uint64_t width = table->shape[1];
     assert_true(!table->trainable && table->gradient == BP_NO_BUFFER);
@@ -302,9 +301,9 @@ static void test_the_base_has_a_digest(void **state)
     (void)model_fixture_step(&r);
     assert_int_equal(bp_runtime_base_digest(&r.runtime, &there, &later), BP_OK);
     assert_true(first == later);
-    float *w = model_fixture_read(&r, r.runtime.builder.parameters[0].weight);
+    float *w = model_fixture_read(&r, r.plan.builder.parameters[0].weight);
     w[0] += 1.0f;
-    model_fixture_write(&r, r.runtime.builder.parameters[0].weight, w);
+    model_fixture_write(&r, r.plan.builder.parameters[0].weight, w);
     free(w);
     assert_int_equal(bp_runtime_base_digest(&r.runtime, &there, &later), BP_OK);
     assert_true(first != later);
@@ -315,12 +314,12 @@ static void refused(const bp_spec *spec, const char *name, const char *text)
 {
     const bp_spec plain = model_fixture_spec();
     const uint64_t bytes = 2 * plan_bytes(&plain) + (4u << 20);
-    static bp_runtime runtime;
+    static bp_plan plan;
     void *memory = NULL;
     assert_int_equal(posix_memalign(&memory, 64, (size_t)bytes), 0);
-    assert_int_equal(bp_runtime_plan(&runtime, spec, memory, bytes), BP_ERR_USAGE);
-    assert_non_null(strstr(runtime.error.name, name));
-    assert_non_null(strstr(runtime.error.text, text));
+    assert_int_equal(bp_plan_make(&plan, spec, memory, bytes), BP_ERR_USAGE);
+    assert_non_null(strstr(plan.error.name, name));
+    assert_non_null(strstr(plan.error.text, text));
     free(memory);
 }
 

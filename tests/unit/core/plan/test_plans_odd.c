@@ -24,7 +24,7 @@
 #include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/plans/short_tables.h"
 
-static bp_runtime runtime;
+static bp_plan plan;
 
 static bp_status status_of(const bp_spec *spec)
 {
@@ -32,7 +32,7 @@ static bp_status status_of(const bp_spec *spec)
     assert_true(bytes != BP_SIZE_INVALID);
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
-    const bp_status status = bp_runtime_plan(&runtime, spec, memory, bytes);
+    const bp_status status = bp_plan_make(&plan, spec, memory, bytes);
     free(memory);
     return status;
 }
@@ -41,10 +41,10 @@ static bp_status status_of(const bp_spec *spec)
 static void planned(const bp_spec *spec, uint64_t found[2])
 {
     if (status_of(spec) != BP_OK) {
-        fail_msg("%s %s", runtime.error.text, runtime.error.name);
+        fail_msg("%s %s", plan.error.text, plan.error.name);
     }
-    found[0] = runtime.report.arena_bytes;
-    found[1] = runtime.report.parameters;
+    found[0] = plan.report.arena_bytes;
+    found[1] = plan.report.parameters;
 }
 
 static bp_lora_part choose_all(const bp_lora *lora, const char *module, size_t length)
@@ -176,26 +176,26 @@ static void memory_of_every_size(void **state)
         const uint64_t bytes = plan_bytes(&spec);
         void *memory = malloc((size_t)bytes);
         assert_non_null(memory);
-        assert_int_equal(bp_runtime_count(&runtime, &spec, memory, bytes), BP_OK);
-        const bp_runtime counted = runtime;
+        assert_int_equal(bp_plan_count(&plan, &spec, memory, bytes), BP_OK);
+        const bp_plan counted = plan;
         uint32_t refused = 0;
         const uint64_t step = getenv("BP_TEST_SHORT") != NULL ? 192 : 64;
         for (uint64_t size = 0; size < counted.host_bytes; size += step) {
-            runtime = counted;
-            const bp_status status = bp_runtime_plan_dry(&runtime, memory, size);
+            plan = counted;
+            const bp_status status = bp_plan_make_counted(&plan, memory, size);
             /* what alignment may take is counted, and may be spared; and shorter programs that
              * find no memory are left out */
-            const bool spared = size + 8192 > counted.host_bytes || runtime.left_out != NULL;
+            const bool spared = size + 8192 > counted.host_bytes || plan.left_out != NULL;
             if (status != BP_ERR_FIT && !(status == BP_OK && spared)) {
                 fail_msg("%u: %d with %llu of %llu bytes: %s", which, (int)status,
                          (unsigned long long)size, (unsigned long long)counted.host_bytes,
-                         runtime.error.text);
+                         plan.error.text);
             }
             refused += status != BP_OK;
         }
         assert_true(refused > 100);
-        runtime = counted;
-        assert_int_equal(bp_runtime_plan_dry(&runtime, memory, counted.host_bytes), BP_OK);
+        plan = counted;
+        assert_int_equal(bp_plan_make_counted(&plan, memory, counted.host_bytes), BP_OK);
         free(memory);
     }
 }
@@ -246,19 +246,19 @@ static void parameters_of_two_stages(void **state)
     spec.accumulation = 4;
     spec.sharing = BP_SHARING_GRADIENTS;
     asked = 0;
-    const uint64_t scratch = bp_runtime_scratch(&spec);
+    const uint64_t scratch = bp_plan_scratch(&spec);
     void *memory = malloc((size_t)scratch);
     assert_non_null(memory);
-    assert_int_equal(bp_runtime_count(&runtime, &spec, memory, scratch), BP_ERR_USAGE);
+    assert_int_equal(bp_plan_count(&plan, &spec, memory, scratch), BP_ERR_USAGE);
     free(memory);
     assert_true(asked > 0);
-    assert_non_null(strstr(runtime.error.text, "two stages share this parameter"));
+    assert_non_null(strstr(plan.error.text, "two stages share this parameter"));
     /* What is released is not added up by stage: here nothing is wrong with the order. */
     spec.gradient_release = BP_RELEASE_EXACT;
     spec.optimizer_options.max_grad_norm = 1.0;
     asked = 0;
     if (status_of(&spec) != BP_OK) {
-        assert_null(strstr(runtime.error.text, "two stages share this parameter"));
+        assert_null(strstr(plan.error.text, "two stages share this parameter"));
     }
     assert_true(asked > 0);
 }
@@ -300,7 +300,7 @@ static void rows_of_tables(void **state)
     model.parameters = unmarked;
     spec.model = &model;
     assert_int_equal(status_of(&spec), BP_ERR_USAGE);
-    assert_non_null(strstr(runtime.error.text, "no token embedding"));
+    assert_non_null(strstr(plan.error.text, "no token embedding"));
 }
 
 /* Rows and columns are kept of what is trained. */
@@ -334,9 +334,9 @@ static void virtual_ranks_without_steps(void **state)
         const uint64_t bytes = plan_bytes(&spec);
         void *memory = malloc((size_t)bytes);
         assert_non_null(memory);
-        assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
-        for (uint32_t i = 0; i < runtime.graph.used.buffers; i++) {
-            lanes += strstr(bp_graph_name(&runtime.graph, i), "lane") != NULL;
+        assert_int_equal(bp_plan_make(&plan, &spec, memory, bytes), BP_OK);
+        for (uint32_t i = 0; i < plan.graph.used.buffers; i++) {
+            lanes += strstr(bp_graph_name(&plan.graph, i), "lane") != NULL;
         }
         free(memory);
         assert_true((lanes > 0) == (trains != 0));
@@ -356,12 +356,12 @@ static void what_a_plan_of_16_bits_has(void **state)
     const uint64_t bytes = plan_bytes(&spec);
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
-    assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
-    const bp_buffer *result = &runtime.graph.buffers[runtime.builder.result.buffer];
+    assert_int_equal(bp_plan_make(&plan, &spec, memory, bytes), BP_OK);
+    const bp_buffer *result = &plan.graph.buffers[plan.builder.result.buffer];
     assert_int_equal(result->taken,
                      1u << BP_PROGRAM_STEP | 1u << BP_PROGRAM_UPDATE | 1u << BP_PROGRAM_EVAL);
-    for (uint32_t i = 0; i < runtime.builder.parameter_count; i++) {
-        const bp_parameter *p = &runtime.builder.parameters[i];
+    for (uint32_t i = 0; i < plan.builder.parameter_count; i++) {
+        const bp_parameter *p = &plan.builder.parameters[i];
         assert_int_equal(p->master_form, p->rank < 2 ? BP_MASTER_SPLIT : BP_MASTER_SPLIT8);
     }
     free(memory);
@@ -379,12 +379,12 @@ static void heads_are_no_hidden_matrices(void **state)
     const uint64_t bytes = plan_bytes(&spec);
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
-    assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
-    for (uint32_t i = 0; i < runtime.builder.parameter_count; i++) {
-        const bool head = strstr(bp_build_name(&runtime.builder, i), "score.") != NULL;
-        heads += head && runtime.builder.parameters[i].rank == 2;
-        hidden += bp_matrix_hidden(&runtime.builder, i);
-        assert_false(head && bp_matrix_hidden(&runtime.builder, i));
+    assert_int_equal(bp_plan_make(&plan, &spec, memory, bytes), BP_OK);
+    for (uint32_t i = 0; i < plan.builder.parameter_count; i++) {
+        const bool head = strstr(bp_build_name(&plan.builder, i), "score.") != NULL;
+        heads += head && plan.builder.parameters[i].rank == 2;
+        hidden += bp_matrix_hidden(&plan.builder, i);
+        assert_false(head && bp_matrix_hidden(&plan.builder, i));
     }
     assert_true(heads == 1 && hidden > 0);
     free(memory);
@@ -402,12 +402,12 @@ static void codes_are_not_trained(void **state)
     spec.quantised = BP_QUANTISED_NF4;
     spec.rules = &trained;
     spec.rule_count = 1;
-    const uint64_t scratch = bp_runtime_scratch(&spec);
+    const uint64_t scratch = bp_plan_scratch(&spec);
     void *memory = malloc((size_t)scratch);
     assert_non_null(memory);
-    assert_int_equal(bp_runtime_count(&runtime, &spec, memory, scratch), BP_ERR_USAGE);
-    assert_non_null(strstr(runtime.error.text, "cannot be trained"));
-    assert_ptr_equal(strstr(runtime.error.name, "trainable"), runtime.error.name);
+    assert_int_equal(bp_plan_count(&plan, &spec, memory, scratch), BP_ERR_USAGE);
+    assert_non_null(strstr(plan.error.text, "cannot be trained"));
+    assert_ptr_equal(strstr(plan.error.name, "trainable"), plan.error.name);
     free(memory);
 }
 

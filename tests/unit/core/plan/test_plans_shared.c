@@ -18,7 +18,7 @@
 #include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/plans/short_tables.h"
 
-static bp_runtime runtime;
+static bp_plan plan;
 
 /* A plan, which the verifier has been through; its arena's bytes. */
 static uint64_t plan_of(const bp_spec *spec)
@@ -27,12 +27,12 @@ static uint64_t plan_of(const bp_spec *spec)
     assert_true(bytes != BP_SIZE_INVALID);
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
-    const bp_status status = bp_runtime_plan(&runtime, spec, memory, bytes);
+    const bp_status status = bp_plan_make(&plan, spec, memory, bytes);
     free(memory);
     if (status != BP_OK) {
-        fail_msg("%s %s", runtime.error.text, runtime.error.name);
+        fail_msg("%s %s", plan.error.text, plan.error.name);
     }
-    return runtime.report.arena_bytes;
+    return plan.report.arena_bytes;
 }
 
 static bp_spec spec_of(uint32_t vocabulary, uint32_t width)
@@ -152,9 +152,9 @@ static void shares_that_are_folded_into(void **state)
         const uint64_t bytes = plan_bytes(&spec);
         void *memory = malloc((size_t)bytes);
         assert_non_null(memory);
-        assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
-        for (uint32_t i = 0; i < runtime.graph.used.ops; i++) {
-            gathered[folds] += runtime.graph.ops[i].kernel == BP_KERNEL_gather_pieces_begin;
+        assert_int_equal(bp_plan_make(&plan, &spec, memory, bytes), BP_OK);
+        for (uint32_t i = 0; i < plan.graph.used.ops; i++) {
+            gathered[folds] += plan.graph.ops[i].kernel == BP_KERNEL_gather_pieces_begin;
         }
         free(memory);
     }

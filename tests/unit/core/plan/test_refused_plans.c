@@ -17,7 +17,7 @@
 #include "layers/families/transformer.h"
 #include "tests/fixtures/model_fixture.h"
 
-static bp_runtime runtime;
+static bp_plan plan;
 
 /* A head and nothing below it. */
 static bp_spec chain_spec(void)
@@ -36,10 +36,10 @@ static bp_status planned(const bp_spec *spec)
     if (bp_spec_check(spec, &error) != BP_OK) {
         fail_msg("%s: %s", error.name, error.text);
     }
-    const uint64_t scratch = bp_runtime_scratch(spec);
+    const uint64_t scratch = bp_plan_scratch(spec);
     void *memory = malloc((size_t)scratch);
     assert_non_null(memory);
-    const bp_status status = bp_runtime_count(&runtime, spec, memory, scratch);
+    const bp_status status = bp_plan_count(&plan, spec, memory, scratch);
     free(memory);
     return status;
 }
@@ -47,7 +47,7 @@ static bp_status planned(const bp_spec *spec)
 static void refused(const bp_spec *spec, const char *option)
 {
     assert_int_equal(planned(spec), BP_ERR_USAGE);
-    assert_string_equal(runtime.error.name, option);
+    assert_string_equal(plan.error.name, option);
 }
 
 /* verifies compile-1.aa19 */

@@ -14,7 +14,7 @@
 #include "tests/fixtures/plans/plan_made.h"
 #include "tests/fixtures/model_fixture.h"
 
-static bp_runtime runtime;
+static bp_plan plan;
 
 static void sums_of_one_lane(void **state)
 {
@@ -28,8 +28,8 @@ static void sums_of_one_lane(void **state)
         spec.accumulation = 4;
         spec.sharing = BP_SHARING_GRADIENTS;
         spec.gradient_int8 = codes != 0;
-        void *memory = plan_make(&runtime, &spec);
-        const uint64_t rows = runtime.compile.slice_rows[1];
+        void *memory = plan_make(&plan, &spec);
+        const uint64_t rows = plan.compile.slice_rows[1];
         free(memory);
         assert_true(codes != 0 ? rows < spec.config.vocabulary : rows == spec.config.vocabulary);
     }

@@ -72,7 +72,7 @@ static void add_row(sum *s, const float *logits, uint64_t width, int32_t label)
 static bp_status add_group(void *user, const bp_runtime *runtime)
 {
     sum *s = user;
-    const bool judges = runtime->spec.config.task == BP_TASK_CLASSES;
+    const bool judges = runtime->plan->spec.config.task == BP_TASK_CLASSES;
     const uint64_t width = judges ? CLASSES : VOCABULARY, rows = judges ? 1 : SEQUENCE;
     const int32_t *labels = bp_group_column(&runtime->group, BP_INPUT_LABELS)->data;
     for (uint64_t i = 0; i < runtime->group.samples * rows; i++) {
@@ -134,8 +134,8 @@ static void test_none_are_kept(void **state)
     bp_spec spec = spec_of(BP_TASK_CAUSAL_LM, BP_F32);
     spec.keep_logits = false;
     open_model_fixture(&r, &spec);
-    for (uint32_t i = 0; i < r.runtime.graph.used.buffers; i++) {
-        assert_string_not_equal(bp_graph_name(&r.runtime.graph, i), "eval.logits");
+    for (uint32_t i = 0; i < r.plan.graph.used.buffers; i++) {
+        assert_string_not_equal(bp_graph_name(&r.plan.graph, i), "eval.logits");
     }
     assert_int_equal(bp_runtime_evaluate_each(&r.runtime, &r.feed, 0, NULL, NULL, &loss, &targets),
                      BP_OK);

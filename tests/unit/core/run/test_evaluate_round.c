@@ -21,6 +21,7 @@ enum { TOKENS = EXAMPLES * (SEQUENCE + 1), RANKS_MOST = 8, LONG_WAIT = 600000 };
 /* One rank, and what it saw. */
 typedef struct judge {
     bp_spec spec;
+    bp_plan plan;
     bp_runtime runtime;
     bp_status status;
     uint32_t fails; /* its watcher, in that group; 0: never */
@@ -58,9 +59,9 @@ static bp_status read_tokens(bp_source *source, uint64_t first, uint32_t n, int3
 static bp_status watch(void *user, const bp_runtime *runtime)
 {
     judge *j = user;
-    const size_t width = (size_t)bp_compile_logits_width(&runtime->spec);
-    const size_t rows =
-        (size_t)bp_compile_logits_rows(&runtime->spec) / bp_spec_eval_batch(&runtime->spec);
+    const size_t width = (size_t)bp_compile_logits_width(&runtime->plan->spec);
+    const size_t rows = (size_t)bp_compile_logits_rows(&runtime->plan->spec) /
+                        bp_spec_eval_batch(&runtime->plan->spec);
     const int32_t *labels = bp_group_column(&runtime->group, BP_INPUT_LABELS)->data;
     for (uint32_t i = 0; i < runtime->group.samples; i++) {
         const size_t length = rows > 1 ? 1 + j->samples * 7 % 11 * (j->samples % 5) / 5 : rows;
@@ -91,7 +92,7 @@ static bp_status evaluate(judge *j, const bp_regions *places)
     feed.kind = classes ? BP_LABELS_CLASS : BP_LABELS_NEXT_TOKEN;
     bp_digest_begin(&j->shown, 0);
     BP_TRY(bp_feed_init(&feed, &error));
-    BP_TRY(bp_runtime_open_regions(&j->runtime, places));
+    BP_TRY(bp_runtime_open_regions(&j->runtime, &j->plan, places));
     BP_TRY(bp_runtime_initialize(&j->runtime));
     BP_TRY(bp_runtime_evaluate_each(&j->runtime, &feed, j->steps,
                                     j->spec.keep_logits ? watch : NULL, j, &j->loss, &j->targets));
@@ -111,8 +112,8 @@ static void *judge_main(void *argument)
     void *host = NULL, *arena = NULL, *rank = malloc(bp_fabric_threads.context_bytes);
     const uint64_t bytes = plan_bytes(&j->spec);
     const bool room = posix_memalign(&host, 64, bytes) == 0;
-    j->status = room ? bp_runtime_plan(&j->runtime, &j->spec, host, bytes) : BP_ERR_FIT;
-    const size_t size = j->status == BP_OK ? (size_t)j->runtime.report.arena_bytes : 64;
+    j->status = room ? bp_plan_make(&j->plan, &j->spec, host, bytes) : BP_ERR_FIT;
+    const size_t size = j->status == BP_OK ? (size_t)j->plan.report.arena_bytes : 64;
     bool joined = false;
     if (j->status == BP_OK && posix_memalign(&arena, BP_ARENA_ALIGNMENT, size) == 0) {
         bp_regions places = bp_regions_device(arena, size);

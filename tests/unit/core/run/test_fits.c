@@ -117,7 +117,7 @@ static void refused(fitting *f, const char *member, void (*change)(fitting *f, u
     const bp_status made = bp_feed_init(&f->feed, &f->error);
     const bp_status status = fitting_run(f);
     if (status != BP_ERR_USAGE || (made == BP_OK && strcmp(f->r.runtime.error.name, member) != 0)) {
-        fail_msg("task %d, %s = %llu: %s, %s %s", (int)f->r.runtime.spec.config.task, member,
+        fail_msg("task %d, %s = %llu: %s, %s %s", (int)f->r.plan.spec.config.task, member,
                  (unsigned long long)to, bp_status_text(status), f->r.runtime.error.text,
                  f->r.runtime.error.name);
     }

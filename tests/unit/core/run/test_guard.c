@@ -62,8 +62,8 @@ static void a_changed_bit_is_found(void **state)
     open_adapted(&r);
     assert_false(pass(&guard, &r, false));
     const bp_buffer *buffer = NULL;
-    for (uint32_t i = 0; i < r.runtime.graph.used.buffers; i++) {
-        const bp_buffer *b = &r.runtime.graph.buffers[i];
+    for (uint32_t i = 0; i < r.plan.graph.used.buffers; i++) {
+        const bp_buffer *b = &r.plan.graph.buffers[i];
         buffer = b->scope == BP_SCOPE_CONSTANT && b->class_of == BP_CLASS_WEIGHTS ? b : buffer;
     }
     assert_non_null(buffer);
@@ -74,8 +74,8 @@ static void a_changed_bit_is_found(void **state)
     *byte ^= 4;
     assert_false(pass(&guard, &r, false));
     /* The first of them is one of the first buffers of the plan. */
-    for (uint32_t i = 0; i < r.runtime.graph.used.buffers && buffer != NULL; i++) {
-        const bp_buffer *b = &r.runtime.graph.buffers[i];
+    for (uint32_t i = 0; i < r.plan.graph.used.buffers && buffer != NULL; i++) {
+        const bp_buffer *b = &r.plan.graph.buffers[i];
         if (b->scope == BP_SCOPE_CONSTANT && b->class_of == BP_CLASS_WEIGHTS) {
             assert_true(i < BP_PROGRAM_COUNT);
             byte = bp_runtime_reach(&r.runtime, b, 0, 1, 1);

@@ -45,7 +45,7 @@ static void session_open(session *s, const bp_spec *spec)
     uint64_t bytes = plan_bytes(spec);
     s->host = aligned(bytes);
     require_ok(bare_fixture_plan(&s->trial, spec, s->host, bytes), s);
-    bytes = s->trial.runtime.report.arena_bytes;
+    bytes = s->trial.plan.report.arena_bytes;
     s->arena = aligned(bytes);
     require_ok(bare_fixture_open(&s->trial, s->arena, bytes), s);
 }
@@ -98,9 +98,9 @@ static uint64_t digest_of(const bp_spec *spec, double *loss)
 
 static bool is_weight(const bp_runtime *runtime, const bp_buffer *buffer)
 {
-    uint32_t number = (uint32_t)(buffer - runtime->graph.buffers);
-    for (uint32_t i = 0; i < runtime->builder.parameter_count; i++) {
-        const bp_parameter *p = &runtime->builder.parameters[i];
+    uint32_t number = (uint32_t)(buffer - runtime->plan->graph.buffers);
+    for (uint32_t i = 0; i < runtime->plan->builder.parameter_count; i++) {
+        const bp_parameter *p = &runtime->plan->builder.parameters[i];
         if (p->weight == number || p->master == number) {
             return true;
         }
@@ -118,8 +118,8 @@ static void compare_rest(session *a, session *b)
         if (is_weight(x, one)) {
             continue;
         }
-        const bp_buffer *other =
-            bp_runtime_find(y, bp_graph_name(&x->graph, (uint32_t)(one - x->graph.buffers)));
+        const bp_buffer *other = bp_runtime_find(
+            y, bp_graph_name(&x->plan->graph, (uint32_t)(one - x->plan->graph.buffers)));
         assert_non_null(other);
         assert_true(one->bytes == other->bytes);
         unsigned char *p = malloc(one->bytes), *q = malloc(one->bytes);
@@ -130,14 +130,14 @@ static void compare_rest(session *a, session *b)
         free(q);
         compared++;
     }
-    assert_true(compared > x->builder.parameter_count);
+    assert_true(compared > x->plan->builder.parameter_count);
 }
 
 static void compare_masters(session *a, session *b)
 {
     bp_runtime *x = &a->trial.runtime, *y = &b->trial.runtime;
-    for (uint32_t i = 0; i < x->builder.parameter_count; i++) {
-        uint64_t count = x->builder.parameters[i].count;
+    for (uint32_t i = 0; i < x->plan->builder.parameter_count; i++) {
+        uint64_t count = x->plan->builder.parameters[i].count;
         float *p = malloc(count * sizeof(float)), *q = malloc(count * sizeof(float));
         require_ok(bp_runtime_get_weight(x, i, 0, p, count), a);
         require_ok(bp_runtime_get_weight(y, i, 0, q, count), b);
@@ -353,9 +353,9 @@ static void a_scale_that_cannot_fall(void **state)
                                     .hysteresis = 1,
                                     .floor = scales[i].floor};
         model_fixture_open(&r, &spec, some, 60);
-        const uint32_t weight = r.runtime.builder.parameters[0].weight;
+        const uint32_t weight = r.plan.builder.parameters[0].weight;
         float *values = model_fixture_read(&r, weight);
-        for (uint64_t k = 0; k < r.runtime.builder.parameters[0].count; k++) {
+        for (uint64_t k = 0; k < r.plan.builder.parameters[0].count; k++) {
             values[k] = NAN;
         }
         model_fixture_write(&r, weight, values);

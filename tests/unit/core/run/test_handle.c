@@ -33,6 +33,8 @@ static bp_status read_tokens(bp_source *source, uint64_t first, uint32_t n, int3
 
 /* A run with its memories. */
 typedef struct run {
+    bp_plan_room planned;
+    bp_plan *plan;
     bp_runtime_room room;
     bp_runtime *runtime;
     bp_source source;
@@ -46,24 +48,27 @@ static void begin(run *r, const bp_spec *spec)
 {
     memset(r, 0, sizeof *r);
     memset(&r->room, 0xa5, sizeof r->room); /* a room may hold anything before */
+    memset(&r->planned, 0xa5, sizeof r->planned);
+    r->plan = bp_plan_begin(&r->planned);
     r->runtime = bp_runtime_make(&r->room);
     assert_int_equal(bp_runtime_error(r->runtime)->code, BP_OK);
     assert_int_equal(bp_runtime_steps(r->runtime), 0);
-    uint64_t scratch = bp_runtime_scratch(spec);
+    uint64_t scratch = bp_plan_scratch(spec);
     assert_int_equal(posix_memalign(&r->host, 64, scratch), 0);
-    assert_int_equal(bp_runtime_count(r->runtime, spec, r->host, scratch), BP_OK);
+    assert_int_equal(bp_plan_count(r->plan, spec, r->host, scratch), BP_OK);
     free(r->host);
-    uint64_t host = bp_runtime_footprint(r->runtime).host_bytes;
+    uint64_t host = bp_plan_footprint(r->plan).host_bytes;
     assert_true(host >= scratch);
     assert_int_equal(posix_memalign(&r->host, 64, host), 0);
-    assert_int_equal(bp_runtime_plan_dry(r->runtime, r->host, host), BP_OK);
-    uint64_t bytes = bp_runtime_footprint(r->runtime).arena_bytes;
+    assert_int_equal(bp_plan_make_counted(r->plan, r->host, host), BP_OK);
+    uint64_t bytes = bp_plan_footprint(r->plan).arena_bytes;
     assert_int_equal(posix_memalign(&r->arena, BP_ARENA_ALIGNMENT, bytes), 0);
-    assert_int_equal(bp_runtime_open(r->runtime, r->arena, bytes - 1), BP_ERR_FIT);
+    assert_int_equal(bp_runtime_open(r->runtime, r->plan, r->arena, bytes - 1), BP_ERR_FIT);
     assert_int_equal(bp_runtime_error(r->runtime)->wanted, bytes);
-    assert_int_equal(bp_runtime_plan(r->runtime, spec, r->host, host), BP_OK);
+    assert_int_equal(bp_plan_make(r->plan, spec, r->host, host), BP_OK);
+    assert_int_equal(bp_plan_error(r->plan)->code, BP_OK);
+    assert_int_equal(bp_runtime_open(r->runtime, r->plan, r->arena, bytes), BP_OK);
     assert_int_equal(bp_runtime_error(r->runtime)->code, BP_OK);
-    assert_int_equal(bp_runtime_open(r->runtime, r->arena, bytes), BP_OK);
     assert_int_equal(bp_runtime_initialize(r->runtime), BP_OK);
     r->source =
         (bp_source){.context = tokens, .name = "tokens", .count = TOKENS, .read = read_tokens};
@@ -196,11 +201,11 @@ static void weights_have_names_shapes_and_values(void **state)
         }
     }
     assert_true(seen);
-    const bp_footprint footprint = bp_runtime_footprint(r.runtime);
+    const bp_footprint footprint = bp_plan_footprint(r.plan);
     assert_int_equal(footprint.parameters, elements);
     assert_true(footprint.arena_bytes >= footprint.lower_bound_bytes);
     assert_true(footprint.state_bytes >= 12 * elements);
-    assert_true(footprint.host_bytes > bp_runtime_scratch(&spec));
+    assert_true(footprint.host_bytes > bp_plan_scratch(&spec));
     assert_string_equal(bp_version(), BP_VERSION);
     end(&r);
 }

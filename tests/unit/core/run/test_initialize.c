@@ -45,8 +45,8 @@ static bp_device dry_run_device(bool reach)
 static uint32_t drawing_ops(const model_fixture *r, bool left)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < r->runtime.builder.parameter_count; i++) {
-        const bp_parameter *p = &r->runtime.builder.parameters[i];
+    for (uint32_t i = 0; i < r->plan.builder.parameter_count; i++) {
+        const bp_parameter *p = &r->plan.builder.parameters[i];
         const bool drawn = p->quantised == BP_QUANTISED_NONE && !(left && p->given);
         count += !drawn ? 0u : p->init == BP_INIT_NORMAL ? 1u : p->init == BP_INIT_NORMS ? 2u : 0u;
     }
@@ -56,8 +56,8 @@ static uint32_t drawing_ops(const model_fixture *r, bool left)
 /* Fills every weight and master with bytes that no draw makes. */
 static void spoil(model_fixture *r)
 {
-    for (uint32_t i = 0; i < r->runtime.graph.used.buffers; i++) {
-        const bp_buffer *buffer = &r->runtime.graph.buffers[i];
+    for (uint32_t i = 0; i < r->plan.graph.used.buffers; i++) {
+        const bp_buffer *buffer = &r->plan.graph.buffers[i];
         const bool kept =
             buffer->scope == BP_SCOPE_PERSISTENT || buffer->scope == BP_SCOPE_CONSTANT;
         if (kept && (buffer->class_of == BP_CLASS_WEIGHTS || buffer->class_of == BP_CLASS_MASTER)) {
@@ -72,7 +72,7 @@ static void spoil(model_fixture *r)
 /* Whether a buffer holds what it held before; of a given parameter, what spoil wrote. */
 static void assert_buffer(model_fixture *r, uint32_t index, void *const *before, bool given)
 {
-    const uint64_t bytes = r->runtime.graph.buffers[index].bytes;
+    const uint64_t bytes = r->plan.graph.buffers[index].bytes;
     unsigned char *now = model_fixture_read(r, index);
     for (uint64_t i = 0; i < bytes && given; i++) {
         assert_int_equal(now[i], 0xa5);
@@ -85,8 +85,8 @@ static void assert_buffer(model_fixture *r, uint32_t index, void *const *before,
 
 static void assert_drawn(model_fixture *r, void *const *before)
 {
-    for (uint32_t i = 0; i < r->runtime.builder.parameter_count; i++) {
-        const bp_parameter *p = &r->runtime.builder.parameters[i];
+    for (uint32_t i = 0; i < r->plan.builder.parameter_count; i++) {
+        const bp_parameter *p = &r->plan.builder.parameters[i];
         if (p->init == BP_INIT_NORMS && !p->given) {
             continue; /* of a base that may be spoiled: layers/test_magnitude.c compares it */
         }
@@ -106,13 +106,12 @@ static void some_are_given(const bp_spec *spec, uint32_t stride)
     whole_runs = 0;
     ops_run = 0;
     model_fixture_open(&r, spec, tokens, 60); /* draws everything */
-    const uint32_t buffers = r.runtime.graph.used.buffers,
-                   count = r.runtime.builder.parameter_count;
+    const uint32_t buffers = r.plan.graph.used.buffers, count = r.plan.builder.parameter_count;
     assert_int_equal(whole_runs, 1);
     assert_int_equal(ops_run, 0);
     void **before = calloc(buffers, sizeof *before);
     for (uint32_t i = 0; i < buffers; i++) {
-        const bp_scope scope = r.runtime.graph.buffers[i].scope;
+        const bp_scope scope = r.plan.graph.buffers[i].scope;
         const bool kept = scope == BP_SCOPE_PERSISTENT || scope == BP_SCOPE_CONSTANT;
         before[i] = kept ? model_fixture_read(&r, i) : NULL;
     }
@@ -172,14 +171,14 @@ static void the_state_alone_is_given(void **state)
     spec.lora = (bp_lora){.rank = 2, .alpha = 4.0, .targets = targets, .target_count = 1};
     model_fixture_open(&r, &spec, tokens, 60);
     bp_runtime_state_given(&r.runtime);
-    for (uint32_t i = 0; i < r.runtime.builder.parameter_count; i++) {
-        const bp_parameter *p = &r.runtime.builder.parameters[i];
+    for (uint32_t i = 0; i < r.plan.builder.parameter_count; i++) {
+        const bp_parameter *p = &r.plan.builder.parameters[i];
         assert_true(p->given == p->trainable);
         assert_true(bp_runtime_in_state(&r.runtime, i) == p->trainable);
     }
     assert_int_equal(bp_runtime_clear(&r.runtime), BP_OK);
-    for (uint32_t i = 0; i < r.runtime.builder.parameter_count; i++) {
-        assert_false(r.runtime.builder.parameters[i].given);
+    for (uint32_t i = 0; i < r.plan.builder.parameter_count; i++) {
+        assert_false(r.plan.builder.parameters[i].given);
     }
     model_fixture_close(&r);
 }
@@ -198,11 +197,11 @@ static void zero_memory_is_left_alone(void **state)
     assert_int_equal(bp_runtime_initialize(&r.runtime), BP_OK);
     assert_true(model_fixture_digest(&r) == fresh);
     bp_runtime_close(&r.runtime);
-    const uint64_t bytes = r.runtime.report.arena_bytes;
+    const uint64_t bytes = r.plan.report.arena_bytes;
     memset(r.arena, 0, bytes);
     bp_regions places = bp_regions_device(r.arena, bytes);
     places.zeroed = true;
-    assert_int_equal(bp_runtime_open_regions(&r.runtime, &places), BP_OK);
+    assert_int_equal(bp_runtime_open_regions(&r.runtime, &r.plan, &places), BP_OK);
     assert_true(r.runtime.zeroed);
     assert_int_equal(bp_runtime_initialize(&r.runtime), BP_OK);
     assert_true(model_fixture_digest(&r) == fresh);
@@ -239,10 +238,10 @@ static void memory_of_the_device_is_not_taken_for_zero(void **state)
     own_memory = NULL;
     model_fixture_open(&r, &spec, tokens, 60);
     bp_runtime_close(&r.runtime);
-    bp_regions places = bp_regions_device(NULL, r.runtime.report.arena_bytes);
+    bp_regions places = bp_regions_device(NULL, r.plan.report.arena_bytes);
     places.zeroed = true;
     own_memory = r.arena;
-    assert_int_equal(bp_runtime_open_regions(&r.runtime, &places), BP_OK);
+    assert_int_equal(bp_runtime_open_regions(&r.runtime, &r.plan, &places), BP_OK);
     assert_false(r.runtime.zeroed);
     model_fixture_close(&r);
 }

@@ -58,7 +58,7 @@ static bp_status given(bp_source *source, uint64_t first, uint32_t n, int32_t *t
 
 static void examples_of(model_fixture *r, bp_feed *feed)
 {
-    const bp_spec *spec = &r->runtime.spec;
+    const bp_spec *spec = &r->plan.spec;
     r->source.examples = EXAMPLES;
     r->source.example = example;
     r->source.labels = given;
@@ -139,9 +139,9 @@ static traces run(const bp_spec *spec)
     }
     t.evaluated = spec->evaluate ? evaluate(&r) : 0.0;
     t.digest = model_fixture_digest(&r);
-    t.arena = r.runtime.report.arena_bytes;
+    t.arena = r.plan.report.arena_bytes;
     t.lengths = bp_runtime_length_buckets(&r.runtime);
-    assert_null(r.runtime.left_out);
+    assert_null(r.plan.left_out);
     for (uint32_t i = 0; i < t.lengths; i++) {
         t.micros[i] = bp_runtime_length(&r.runtime, i).micros;
     }
@@ -349,15 +349,15 @@ static void test_programs_that_want_more_room(void **state)
     spec.lengths[0] = 5;
     spec.length_count = 1;
     for (uint64_t k = 0; k < 40; k++) {
-        static bp_runtime runtime;
+        static bp_plan plan;
         excess = padded.arena / 32 * k;
         const uint64_t bytes = plan_bytes(&spec);
         void *memory = malloc((size_t)bytes);
-        assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
-        assert_int_equal(runtime.report.arena_bytes, padded.arena);
-        const bool there = runtime.left_out == NULL;
+        assert_int_equal(bp_plan_make(&plan, &spec, memory, bytes), BP_OK);
+        assert_int_equal(plan.report.arena_bytes, padded.arena);
+        const bool there = plan.left_out == NULL;
         free(memory);
-        assert_true(there == (runtime.bucket_count == 1));
+        assert_true(there == (plan.bucket_count == 1));
         fitted += there;
         left += !there;
         if (there) {

@@ -38,15 +38,15 @@ static uint64_t odd_workspace(const bp_device_options *options, bp_kernel kernel
 /* The plan of a spec with programs for five tokens: its status, and whether they are there. */
 static bp_status plan_buckets(bp_spec spec, bool *there)
 {
-    static bp_runtime runtime;
+    static bp_plan plan;
     spec.lengths[0] = 5;
     spec.length_count = 1;
     const uint64_t bytes = plan_bytes(&spec);
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
-    const bp_status status = bp_runtime_plan(&runtime, &spec, memory, bytes);
-    *there = status == BP_OK && runtime.bucket_count == 1;
-    assert_true(status != BP_OK || *there == (runtime.left_out == NULL));
+    const bp_status status = bp_plan_make(&plan, &spec, memory, bytes);
+    *there = status == BP_OK && plan.bucket_count == 1;
+    assert_true(status != BP_OK || *there == (plan.left_out == NULL));
     free(memory);
     return status;
 }
@@ -56,7 +56,7 @@ static bp_status plan_buckets(bp_spec spec, bool *there)
 static void test_more_and_more_room(void **state)
 {
     (void)state;
-    static bp_runtime runtime;
+    static bp_plan plan;
     bp_device odd = bp_device_host;
     bp_spec spec = plain_spec();
     uint32_t fitted = 0, left = 0;
@@ -64,8 +64,8 @@ static void test_more_and_more_room(void **state)
     spec.device = &odd;
     spec.evaluate = true;
     excess = 0;
-    free(plan_make(&runtime, &spec));
-    const uint64_t arena = runtime.report.arena_bytes;
+    free(plan_make(&plan, &spec));
+    const uint64_t arena = plan.report.arena_bytes;
     for (uint64_t k = 0; k < 40; k++) {
         bool there = false;
         excess = arena / 32 * k;

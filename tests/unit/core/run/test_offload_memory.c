@@ -34,14 +34,14 @@ static void open_two(model_fixture *r, const bp_spec *spec)
     memset(r, 0, sizeof *r);
     const uint64_t bytes = plan_bytes(spec);
     assert_int_equal(posix_memalign(&r->host, 64, (size_t)bytes), 0);
-    assert_int_equal(bp_runtime_plan(&r->runtime, spec, r->host, bytes), BP_OK);
-    const bp_report *report = &r->runtime.report;
+    assert_int_equal(bp_plan_make(&r->plan, spec, r->host, bytes), BP_OK);
+    const bp_report *report = &r->plan.report;
     const size_t near = (size_t)report->arena_bytes, room = (size_t)report->host.arena_bytes;
     assert_int_equal(posix_memalign(&r->arena, BP_ARENA_ALIGNMENT, near), 0);
     assert_int_equal(posix_memalign(&far, BP_ARENA_ALIGNMENT, room + 64), 0);
     bp_regions places = bp_regions_device(r->arena, near);
     places.space[BP_SPACE_HOST] = (bp_region){far, room};
-    assert_int_equal(bp_runtime_open_regions(&r->runtime, &places), BP_OK);
+    assert_int_equal(bp_runtime_open_regions(&r->runtime, &r->plan, &places), BP_OK);
     assert_int_equal(bp_runtime_initialize(&r->runtime), BP_OK);
     model_fixture_feed(r, &r->feed, &r->source, tokens, TOKENS);
 }
@@ -50,8 +50,8 @@ static void open_two(model_fixture *r, const bp_spec *spec)
 static uint64_t weights_of(model_fixture *r)
 {
     uint64_t digest = 1469598103934665603ULL;
-    for (uint32_t i = 0; i < r->runtime.builder.parameter_count; i++) {
-        const uint64_t count = r->runtime.builder.parameters[i].count;
+    for (uint32_t i = 0; i < r->plan.builder.parameter_count; i++) {
+        const uint64_t count = r->plan.builder.parameters[i].count;
         float *values = malloc((size_t)count * sizeof *values);
         assert_non_null(values);
         assert_int_equal(bp_runtime_get_weight(&r->runtime, i, 0, values, count), BP_OK);
@@ -68,8 +68,8 @@ static uint64_t weights_of(model_fixture *r)
 /* Puts other values into a weight and reads them back. */
 static void put_and_get(model_fixture *r)
 {
-    for (uint32_t i = 0; i < r->runtime.builder.parameter_count; i++) {
-        const bp_parameter *p = &r->runtime.builder.parameters[i];
+    for (uint32_t i = 0; i < r->plan.builder.parameter_count; i++) {
+        const bp_parameter *p = &r->plan.builder.parameters[i];
         float put[8], got[8];
         const uint64_t count = p->count < 8 ? p->count : 8;
         for (uint64_t k = 0; k < count; k++) {
@@ -90,7 +90,7 @@ static void compare(bp_spec spec, const bp_offload *offload)
     spec.offload = *offload;
     spec.offload.host = true;
     open_two(&two, &spec);
-    assert_true(two.runtime.report.host.arena_bytes > 0);
+    assert_true(two.plan.report.host.arena_bytes > 0);
     assert_true(weights_of(&one) == weights_of(&two));
     for (uint32_t i = 0; i < STEPS; i++) {
         const bp_outcome a = model_fixture_step(&one), b = model_fixture_step(&two);

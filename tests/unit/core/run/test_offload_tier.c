@@ -56,8 +56,8 @@ static void open_places(model_fixture *r, const bp_spec *spec)
     memset(r, 0, sizeof *r);
     const uint64_t bytes = plan_bytes(spec);
     assert_int_equal(posix_memalign(&r->host, 64, (size_t)bytes), 0);
-    assert_int_equal(bp_runtime_plan(&r->runtime, spec, r->host, bytes), BP_OK);
-    const bp_report *report = &r->runtime.report;
+    assert_int_equal(bp_plan_make(&r->plan, spec, r->host, bytes), BP_OK);
+    const bp_report *report = &r->plan.report;
     const size_t near = (size_t)report->arena_bytes, room = (size_t)report->host.arena_bytes;
     assert_int_equal(posix_memalign(&r->arena, BP_ARENA_ALIGNMENT, near), 0);
     assert_int_equal(posix_memalign(&far, BP_ARENA_ALIGNMENT, room + 64), 0);
@@ -68,7 +68,7 @@ static void open_places(model_fixture *r, const bp_spec *spec)
     places.space[BP_SPACE_OFFLOAD].bytes = report->offload.arena_bytes;
     places.tier = &memory_tier;
     places.tier_context = offload;
-    if (bp_runtime_open_regions(&r->runtime, &places) != BP_OK ||
+    if (bp_runtime_open_regions(&r->runtime, &r->plan, &places) != BP_OK ||
         bp_runtime_initialize(&r->runtime) != BP_OK) {
         fail_msg("%s %s", r->runtime.error.text, r->runtime.error.name);
     }
@@ -77,8 +77,8 @@ static void open_places(model_fixture *r, const bp_spec *spec)
 
 static void same_weights(model_fixture *a, model_fixture *b)
 {
-    for (uint32_t i = 0; i < a->runtime.builder.parameter_count; i++) {
-        const uint64_t count = a->runtime.builder.parameters[i].count;
+    for (uint32_t i = 0; i < a->plan.builder.parameter_count; i++) {
+        const uint64_t count = a->plan.builder.parameters[i].count;
         float *x = malloc((size_t)count * sizeof *x), *y = malloc((size_t)count * sizeof *y);
         assert_true(x != NULL && y != NULL);
         assert_int_equal(bp_runtime_get_weight(&a->runtime, i, 0, x, count), BP_OK);
@@ -92,7 +92,7 @@ static void same_weights(model_fixture *a, model_fixture *b)
 /* Puts the same other values into every weight of both. */
 static void put_weights(model_fixture *a, model_fixture *b)
 {
-    for (uint32_t i = 0; i < a->runtime.builder.parameter_count; i++) {
+    for (uint32_t i = 0; i < a->plan.builder.parameter_count; i++) {
         float put[4];
         for (uint32_t k = 0; k < 4; k++) {
             put[k] = (float)(i + k) / 64.0f;
@@ -110,7 +110,7 @@ static void compare(bp_spec spec, const bp_offload *what)
     model_fixture_open(&one, &spec, tokens, TOKENS);
     spec.offload = *what;
     open_places(&two, &spec);
-    const bp_report *report = &two.runtime.report;
+    const bp_report *report = &two.plan.report;
     assert_true(what->fixed ? report->host.arena_bytes > 0 : report->offload.arena_bytes > 0);
     same_weights(&one, &two);
     put_weights(&one, &two);
@@ -167,16 +167,16 @@ static void bases_in_a_tier_or_fixed(void **state)
 static void compare_rooms(bp_spec spec, bp_offload what)
 {
     for (uint32_t k = 0; k < 4; k++) {
-        static bp_runtime runtime;
+        static bp_plan plan;
         spec.offload = what;
         const uint64_t bytes = plan_bytes(&spec);
         void *memory = malloc((size_t)bytes);
         assert_non_null(memory);
-        assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
+        assert_int_equal(bp_plan_make(&plan, &spec, memory, bytes), BP_OK);
         free(memory);
         spec.offload = (bp_offload){0};
-        what.room = what.room == 0 ? runtime.report.arena_bytes
-                                   : what.room + runtime.report.arena_bytes / 3;
+        what.room =
+            what.room == 0 ? plan.report.arena_bytes : what.room + plan.report.arena_bytes / 3;
         compare(spec, &what);
     }
 }

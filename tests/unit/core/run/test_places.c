@@ -29,6 +29,7 @@ static bp_status open_dry(void *context, const bp_device_options *options, const
 
 /* A planned runtime with memory for its arena. */
 typedef struct planned {
+    bp_plan plan;
     bp_runtime runtime;
     void *host;
     void *arena;
@@ -39,8 +40,8 @@ static void make_plan(planned *p, const bp_spec *spec)
     memset(p, 0, sizeof *p);
     uint64_t bytes = plan_bytes(spec);
     assert_int_equal(posix_memalign(&p->host, 64, bytes), 0);
-    assert_int_equal(bp_runtime_plan(&p->runtime, spec, p->host, bytes), BP_OK);
-    size_t arena = (size_t)p->runtime.report.arena_bytes;
+    assert_int_equal(bp_plan_make(&p->plan, spec, p->host, bytes), BP_OK);
+    size_t arena = (size_t)p->plan.report.arena_bytes;
     assert_int_equal(posix_memalign(&p->arena, BP_ARENA_ALIGNMENT, arena), 0);
     memset(p->arena, 0, arena);
 }
@@ -63,17 +64,17 @@ static void spaces_without_enough_bytes_are_refused(void **state)
     spec.device = &device;
     opened = 0;
     make_plan(&p, &spec);
-    uint64_t bytes = p.runtime.report.arena_bytes;
+    uint64_t bytes = p.plan.report.arena_bytes;
     bp_regions places = bp_regions_device(p.arena, bytes - 1);
-    assert_int_equal(bp_runtime_open_regions(&p.runtime, &places), BP_ERR_FIT);
+    assert_int_equal(bp_runtime_open_regions(&p.runtime, &p.plan, &places), BP_ERR_FIT);
     assert_string_equal(p.runtime.error.name, "arena");
     assert_int_equal(p.runtime.error.found, bytes - 1);
     assert_int_equal(p.runtime.error.wanted, bytes);
 
     /* a plan with something in the host arena, and none given */
     p.runtime.error = (bp_error){0};
-    p.runtime.report.host.arena_bytes = 4096;
-    assert_int_equal(bp_runtime_open(&p.runtime, p.arena, bytes), BP_ERR_FIT);
+    p.plan.report.host.arena_bytes = 4096;
+    assert_int_equal(bp_runtime_open(&p.runtime, &p.plan, p.arena, bytes), BP_ERR_FIT);
     assert_string_equal(p.runtime.error.text, "the arena is smaller than the plan");
     assert_string_equal(p.runtime.error.name, "host arena");
     assert_int_equal(p.runtime.error.found, 0);
@@ -86,7 +87,7 @@ static void spaces_without_enough_bytes_are_refused(void **state)
     p.runtime.error = (bp_error){0};
     places = bp_regions_device(p.arena, bytes);
     places.space[BP_SPACE_HOST] = (bp_region){far, 8192};
-    assert_int_equal(bp_runtime_open_regions(&p.runtime, &places), BP_OK);
+    assert_int_equal(bp_runtime_open_regions(&p.runtime, &p.plan, &places), BP_OK);
     assert_int_equal(opened, 1);
     uint8_t byte = 0;
     assert_int_equal(device.upload(p.runtime.device, bp_address(BP_SPACE_HOST, 4095), &byte, 1),
@@ -122,14 +123,14 @@ static void only_given_memory_is_known_to_be_zero(void **state)
     spec.device = &device;
     for (int i = 0; i < 3; i++) {
         make_plan(&p[i], &spec);
-        const uint64_t bytes = p[i].runtime.report.arena_bytes;
+        const uint64_t bytes = p[i].plan.report.arena_bytes;
         bp_regions places = bp_regions_device(i == 2 ? NULL : p[i].arena, bytes);
         places.zeroed = i > 0;
         taken = p[i].arena;
         if (i != 1) {
             memset(p[i].arena, 0xa5, (size_t)bytes);
         }
-        assert_int_equal(bp_runtime_open_regions(&p[i].runtime, &places), BP_OK);
+        assert_int_equal(bp_runtime_open_regions(&p[i].runtime, &p[i].plan, &places), BP_OK);
         assert_true(p[i].runtime.zeroed == (i == 1));
         assert_int_equal(bp_runtime_initialize(&p[i].runtime), BP_OK);
         for (uint32_t k = 0; k < bp_runtime_state_count(&p[i].runtime); k++) {
@@ -166,10 +167,10 @@ static void *player_main(void *argument)
     void *rank = malloc(bp_fabric_threads.context_bytes);
     p->status = bp_fabric_threads.open(rank, &options, NULL);
     if (p->status == BP_OK) {
-        bp_regions places = bp_regions_device(p->plan.arena, p->plan.runtime.report.arena_bytes);
+        bp_regions places = bp_regions_device(p->plan.arena, p->plan.plan.report.arena_bytes);
         places.fabric = &bp_fabric_threads;
         places.rank = rank;
-        p->status = bp_runtime_open_regions(&p->plan.runtime, &places);
+        p->status = bp_runtime_open_regions(&p->plan.runtime, &p->plan.plan, &places);
         if (p->status == BP_OK) {
             p->status = bp_runtime_initialize(&p->plan.runtime);
         }
@@ -211,7 +212,7 @@ static void ranks_with_one_plan_open(void **state)
     for (uint32_t i = 0; i < RANKS; i++) {
         assert_int_equal(players[i].status, BP_OK);
         assert_memory_equal(players[i].plan.arena, players[0].plan.arena,
-                            players[0].plan.runtime.report.arena_bytes);
+                            players[0].plan.plan.report.arena_bytes);
     }
     for (uint32_t i = 0; i < RANKS; i++) {
         free_plan(&players[i].plan);

@@ -90,17 +90,17 @@ static void parts_of_a_weight(void **state)
     memset(&r, 0, sizeof r);
     const uint64_t bytes = plan_bytes(&spec);
     assert_int_equal(posix_memalign(&r.host, 64, (size_t)bytes), 0);
-    assert_int_equal(bp_runtime_plan(&r.runtime, &spec, r.host, bytes), BP_OK);
-    const size_t arena = (size_t)r.runtime.report.arena_bytes;
+    assert_int_equal(bp_plan_make(&r.plan, &spec, r.host, bytes), BP_OK);
+    const size_t arena = (size_t)r.plan.report.arena_bytes;
     assert_int_equal(posix_memalign(&r.arena, BP_ARENA_ALIGNMENT, arena), 0);
     bp_regions places = bp_regions_device(r.arena, arena);
     places.fabric = &lonely;
     places.rank = &r;
-    if (bp_runtime_open_regions(&r.runtime, &places) != BP_OK) {
+    if (bp_runtime_open_regions(&r.runtime, &r.plan, &places) != BP_OK) {
         fail_msg("%s %s", r.runtime.error.text, r.runtime.error.name);
     }
-    const bp_parameter *p = &r.runtime.builder.parameters[0];
-    const bp_buffer *weight = &r.runtime.graph.buffers[p->weight];
+    const bp_parameter *p = &r.plan.builder.parameters[0];
+    const bp_buffer *weight = &r.plan.graph.buffers[p->weight];
     assert_true(p->master == BP_NO_BUFFER);
     assert_true(weight->part.whole > weight->bytes && weight->bytes > 0);
     const uint64_t own = weight->part.first / sizeof(float);

@@ -36,7 +36,8 @@ static void test_copies_beyond(void **state)
     uint8_t bytes[8] = {0};
     open_model_fixture(&r, &spec);
     bp_runtime *runtime = &r.runtime;
-    const bp_buffer *buffer = &runtime->graph.buffers[runtime->builder.parameters[0].weight];
+    const bp_buffer *buffer =
+        &runtime->plan->graph.buffers[runtime->plan->builder.parameters[0].weight];
     assert_int_equal(bp_runtime_read(runtime, buffer, buffer->bytes - 8, bytes, 8), BP_OK);
     assert_int_equal(bp_runtime_read(runtime, buffer, buffer->bytes - 7, bytes, 8), BP_ERR_USAGE);
     assert_non_null(bp_runtime_reach(runtime, buffer, buffer->bytes - 8, 8, 1));
@@ -60,7 +61,7 @@ static void test_parts_of_others(void **state)
     uint8_t bytes[8] = {0};
     open_model_fixture(&r, &spec);
     bp_runtime *runtime = &r.runtime;
-    bp_buffer buffer = runtime->graph.buffers[runtime->builder.parameters[0].weight];
+    bp_buffer buffer = runtime->plan->graph.buffers[runtime->plan->builder.parameters[0].weight];
     const bp_fabric none = {.name = "none"};
     assert_int_equal(bp_runtime_read_gathered(runtime, &buffer, 0, bytes, 8), BP_OK);
     buffer.part.whole = 64;
@@ -91,7 +92,7 @@ static void test_digests_of_bases(void **state)
     assert_int_equal(bp_runtime_base_digest(&r.runtime, &there, &digest), BP_OK);
     assert_false(there);
     assert_int_equal(digest, 0);
-    void *written = model_fixture_read(&r, r.runtime.builder.class_weights.buffer);
+    void *written = model_fixture_read(&r, r.plan.builder.class_weights.buffer);
     assert_memory_equal(written, weights, sizeof weights);
     free(written);
     model_fixture_close(&r);
@@ -118,7 +119,7 @@ static uint32_t quantised_of(const model_fixture *r, uint32_t behind)
 {
     uint32_t i = 0;
     for (;; i++) {
-        if (r->runtime.builder.parameters[i].quantised != BP_QUANTISED_NONE && behind-- == 0) {
+        if (r->plan.builder.parameters[i].quantised != BP_QUANTISED_NONE && behind-- == 0) {
             return i;
         }
     }
@@ -140,7 +141,7 @@ static void test_parts_of_blocks(void **state)
     open_model_fixture(&r, &spec);
     fill_normal(values, 512, 3, 0.02);
     const uint32_t dense = quantised_of(&r, 0);
-    assert_int_equal(r.runtime.builder.parameters[dense].count, 432);
+    assert_int_equal(r.plan.builder.parameters[dense].count, 432);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (bp_runtime_quantise(&r.runtime, dense, 0, rows[i].first, values, rows[i].count) !=
             rows[i].status) {
@@ -159,7 +160,7 @@ static void *quantise_by(const bp_spec *spec, uint32_t behind, const float *valu
     model_fixture r;
     open_model_fixture(&r, spec);
     const uint32_t dense = quantised_of(&r, behind);
-    const uint64_t count = r.runtime.builder.parameters[dense].count;
+    const uint64_t count = r.plan.builder.parameters[dense].count;
     for (uint32_t pass = 0; pass < 2; pass++) {
         for (uint64_t done = 0; done < count; done += piece) {
             const uint64_t some = count - done < piece ? count - done : piece;
@@ -169,7 +170,7 @@ static void *quantise_by(const bp_spec *spec, uint32_t behind, const float *valu
                 bp_runtime_quantise(&r.runtime, dense, pass, done, values + done, some), BP_OK);
         }
     }
-    const bp_parameter *p = &r.runtime.builder.parameters[dense];
+    const bp_parameter *p = &r.plan.builder.parameters[dense];
     const bool nests = bp_quantised_nests(p->quantised);
     for (uint64_t i = 0; i < count && piece == 64; i += 63) {
         float value;
@@ -180,7 +181,7 @@ static void *quantise_by(const bp_spec *spec, uint32_t behind, const float *valu
     uint8_t *codes = NULL;
     *bytes = 0;
     for (uint32_t i = 0; i < (nests ? 3 : 2); i++) {
-        const uint64_t some = r.runtime.graph.buffers[tensors[i]].bytes;
+        const uint64_t some = r.plan.graph.buffers[tensors[i]].bytes;
         void *tensor = model_fixture_read(&r, tensors[i]);
         codes = realloc(codes, *bytes + some);
         assert_non_null(codes);
@@ -238,7 +239,7 @@ static void test_trained_weights(void **state)
         for (int i = 0; i < 3; i++) {
             (void)model_fixture_step(&r);
         }
-        const uint64_t count = r.runtime.builder.parameters[0].count;
+        const uint64_t count = r.plan.builder.parameters[0].count;
         assert_int_equal(count, 592);
         assert_int_equal(bp_runtime_get_weight(&r.runtime, 0, 0, got, count), BP_OK);
         assert_int_equal(bp_runtime_get_trained(&r.runtime, 0, 0, trained, count), BP_OK);

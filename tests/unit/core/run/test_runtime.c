@@ -138,6 +138,7 @@ static bp_feed feed_for(const bp_spec *spec)
 }
 
 typedef struct session {
+    bp_plan plan;
     bp_runtime runtime;
     void *host;
     void *arena;
@@ -151,13 +152,13 @@ static bp_status session_open(session *s, const bp_spec *spec)
     assert_int_equal(posix_memalign(&s->host, 64, (size_t)bytes), 0);
     memset(s->host, 0x5a, (size_t)bytes);
     s->arena = NULL;
-    BP_TRY(bp_runtime_plan(&s->runtime, spec, s->host, bytes));
-    assert_true(s->runtime.report.host_bytes <= bytes);
-    assert_true(s->runtime.report.optimal);
-    size_t arena = (size_t)s->runtime.report.arena_bytes;
+    BP_TRY(bp_plan_make(&s->plan, spec, s->host, bytes));
+    assert_true(s->plan.report.host_bytes <= bytes);
+    assert_true(s->plan.report.optimal);
+    size_t arena = (size_t)s->plan.report.arena_bytes;
     assert_int_equal(posix_memalign(&s->arena, 4096, arena), 0);
     memset(s->arena, 0x5a, arena);
-    BP_TRY(bp_runtime_open(&s->runtime, s->arena, arena));
+    BP_TRY(bp_runtime_open(&s->runtime, &s->plan, s->arena, arena));
     return bp_runtime_initialize(&s->runtime);
 }
 
@@ -252,25 +253,28 @@ static void test_memory_smaller_than_planned(void **state)
     bp_spec spec = tiny_spec();
     spec.accumulation = 2;
     spec.poison = true;
+    static bp_plan plan;
     static bp_runtime runtime;
     uint64_t bytes = plan_bytes(&spec);
     void *host = NULL;
     assert_int_equal(posix_memalign(&host, 64, (size_t)bytes), 0);
-    assert_int_equal(bp_runtime_plan(&runtime, &spec, host, bytes), BP_OK);
-    uint64_t needed = runtime.report.host_bytes;
+    assert_int_equal(bp_plan_make(&plan, &spec, host, bytes), BP_OK);
+    uint64_t needed = plan.report.host_bytes;
     for (uint64_t size = 0; size < needed; size += 256) {
-        assert_int_equal(bp_runtime_plan(&runtime, &spec, host, size), BP_ERR_FIT);
-        assert_int_equal(runtime.error.code, BP_ERR_FIT);
+        assert_int_equal(bp_plan_make(&plan, &spec, host, size), BP_ERR_FIT);
+        assert_int_equal(plan.error.code, BP_ERR_FIT);
     }
-    assert_int_equal(bp_runtime_plan(&runtime, &spec, host, needed), BP_OK);
+    assert_int_equal(bp_plan_make(&plan, &spec, host, needed), BP_OK);
+    assert_int_equal(bp_runtime_take(&runtime, &plan), BP_OK);
+    assert_true(plan.memory.peak <= needed);
     /* Poison fills every buffer that it names, to the last whole word. */
     assert_true(runtime.link.poison_used > 0);
     for (uint32_t i = 0, k = 0; i < runtime.link.ops_used; i++) {
         const bp_linked_op *op = &runtime.link.ops[i];
         bool found = op->kernel != BP_KERNEL_poison;
         const int64_t filled = found ? 0 : runtime.link.poison[k++].count;
-        for (uint32_t b = 1; b < runtime.graph.used.buffers && !found; b++) {
-            const bp_buffer *buffer = &runtime.graph.buffers[b];
+        for (uint32_t b = 1; b < plan.graph.used.buffers && !found; b++) {
+            const bp_buffer *buffer = &plan.graph.buffers[b];
             found = bp_buffer_address(buffer) == op->offsets[0] &&
                     (int64_t)(buffer->bytes / 4 * 4) == filled;
         }
@@ -278,8 +282,9 @@ static void test_memory_smaller_than_planned(void **state)
     }
     /* While the device may still read one piece of staging the next one is filled. */
     assert_true(runtime.staging[0] != runtime.staging[1]);
-    assert_int_equal(bp_runtime_open(&runtime, host, runtime.report.arena_bytes - 1), BP_ERR_FIT);
-    assert_int_equal(runtime.error.wanted, runtime.report.arena_bytes);
+    assert_int_equal(bp_runtime_open(&runtime, &plan, host, plan.report.arena_bytes - 1),
+                     BP_ERR_FIT);
+    assert_int_equal(runtime.error.wanted, plan.report.arena_bytes);
     free(host);
 }
 

@@ -126,8 +126,8 @@ static void virtual_ranks_on_any_number_of_ranks(void **state)
                 spec.bucket_bytes = (form + s + (int)ranks / 2) % 2 == 0 ? SMALL : 0;
                 assert_int_equal(play(&spec, ranks), alone);
                 for (uint32_t i = 1; s == BP_SHARING_NONE && i < ranks; i++) {
-                    assert_int_equal(ranks_fixture_at(i)->runtime.report.arena_bytes,
-                                     ranks_fixture_at(0)->runtime.report.arena_bytes);
+                    assert_int_equal(ranks_fixture_at(i)->plan.report.arena_bytes,
+                                     ranks_fixture_at(0)->plan.report.arena_bytes);
                 }
             }
             spec.sharing = BP_SHARING_NONE;
@@ -162,7 +162,7 @@ static void codes_of_a_base(void **state)
             spec.sharing = shares == 1 ? BP_SHARING_PARAMETERS : BP_SHARING_GRADIENTS;
             spec.gather_ahead = form;
             assert_int_equal(play(&spec, ranks), alone);
-            weights[shares] = ranks_fixture_at(0)->runtime.report.class_most[BP_CLASS_WEIGHTS];
+            weights[shares] = ranks_fixture_at(0)->plan.report.class_most[BP_CLASS_WEIGHTS];
         }
         assert_true(weights[1] < weights[0]);
     }
@@ -182,7 +182,7 @@ static void shares_need_no_second_place(void **state)
         const uint64_t alone = play(&spec, 1);
         spec.sharing = BP_SHARING_PARAMETERS;
         assert_int_equal(play(&spec, 2), alone);
-        arena[i] = ranks_fixture_at(0)->runtime.report.arena_bytes;
+        arena[i] = ranks_fixture_at(0)->plan.report.arena_bytes;
     }
     assert_true(arena[1] < arena[0] + (uint64_t)BP_SHARD_UNIT);
 }

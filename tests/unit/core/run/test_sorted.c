@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "core/plan/working.h"
 #include "core/run/sorted.h"
 #include "device/host/host.h"
 #include "layers/families/gpt2.h"
@@ -59,7 +60,7 @@ typedef struct seen {
 static bp_status watch(void *user, const bp_runtime *runtime)
 {
     seen *s = user;
-    const bool judges = runtime->spec.config.task >= BP_TASK_CLASSES;
+    const bool judges = runtime->plan->spec.config.task >= BP_TASK_CLASSES;
     const size_t width = judges ? CLASSES : LOGITS;
     const int32_t *labels = bp_group_column(&runtime->group, BP_INPUT_LABELS)->data;
     for (uint32_t i = 0; i < runtime->group.samples; i++) {
@@ -168,7 +169,7 @@ static void test_what_keeps_the_order_of_the_data(void **state)
         spec.model = shape == 5 ? &long_one : spec.model;
         model_fixture_open(&r, &spec, tokens, TOKENS);
         assert_true((r.runtime.sorted.groups > 1) == (shape == 0 || shape == 4));
-        assert_true((r.runtime.left_out != NULL) == (shape == 2));
+        assert_true((r.plan.left_out != NULL) == (shape == 2));
         r.source.examples = EXAMPLES;
         r.source.example = example;
         r.feed.kind = spec.config.task == BP_TASK_CLASSES ? BP_LABELS_CLASS : BP_LABELS_NEXT_TOKEN;
@@ -178,7 +179,7 @@ static void test_what_keeps_the_order_of_the_data(void **state)
             bp_spec plain = spec;
             plain.length_count = 0;
             const uint64_t kept = (uint64_t)r.runtime.sorted.groups * BATCH * SEQUENCE * 4;
-            assert_true(bp_sorted_bytes(&plain) + kept <= bp_sorted_bytes(&spec));
+            assert_true(bp_working_bytes(&plain) + kept <= bp_working_bytes(&spec));
         }
         const uint32_t groups = shape == 0 || shape == 4 ? r.runtime.sorted.groups : 1;
         assert_int_equal(bp_sorted_groups(&r.runtime, &r.feed), groups);

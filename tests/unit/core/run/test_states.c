@@ -88,10 +88,13 @@ enum {
 };
 #define AT(state)  (1u << (state))
 #define EVERY      UINT32_MAX
-#define HAS_A_PLAN (AT(PLANNED) | AT(NOT_OPENED) | AT(NOT_LINKED) | AT(OPEN) | AT(CLOSED))
+#define IS_MADE    (AT(PLANNED) | AT(NOT_OPENED) | AT(NOT_LINKED) | AT(OPEN) | AT(CLOSED))
+#define HAS_A_PLAN (AT(NOT_LINKED) | AT(OPEN) | AT(CLOSED))
 #define NOT_OPEN   (EVERY & ~AT(OPEN))
 
 typedef struct run_subject {
+    bp_plan_room planned;
+    bp_plan *plan;
     bp_runtime_room room;
     bp_runtime *runtime;
     bp_spec spec;
@@ -134,14 +137,15 @@ static void *aligned(size_t bytes)
 static void plan_in(run_subject *s, uint32_t part, bp_status wanted)
 {
     const uint64_t bytes = s->host_bytes * part / 64;
-    assert_int_equal(bp_runtime_count(s->runtime, &s->spec, s->host, s->host_bytes), BP_OK);
-    assert_int_equal(bp_runtime_plan_dry(s->runtime, s->host, bytes), wanted);
+    assert_int_equal(bp_plan_count(s->plan, &s->spec, s->host, s->host_bytes), BP_OK);
+    assert_int_equal(bp_plan_make_counted(s->plan, s->host, bytes), wanted);
 }
 
 static void *make_runtime(uint32_t state)
 {
     run_subject *s = calloc(1, sizeof *s);
     assert_non_null(s);
+    s->plan = bp_plan_begin(&s->planned);
     s->runtime = bp_runtime_make(&s->room);
     s->spec = states_spec();
     s->device = bp_device_host;
@@ -161,10 +165,9 @@ static void *make_runtime(uint32_t state)
     if (state == NOT_COUNTED) {
         bp_spec wrong = s->spec;
         wrong.batch = 0;
-        assert_int_equal(bp_runtime_count(s->runtime, &wrong, s->host, s->host_bytes),
-                         BP_ERR_USAGE);
+        assert_int_equal(bp_plan_count(s->plan, &wrong, s->host, s->host_bytes), BP_ERR_USAGE);
     } else if (state == COUNTED) {
-        assert_int_equal(bp_runtime_count(s->runtime, &s->spec, s->host, s->host_bytes), BP_OK);
+        assert_int_equal(bp_plan_count(s->plan, &s->spec, s->host, s->host_bytes), BP_OK);
     } else if (state == NOT_PLANNED) {
         plan_in(s, 1, BP_ERR_FIT);
     } else if (state >= PLANNED) {
@@ -172,12 +175,13 @@ static void *make_runtime(uint32_t state)
         plan_in(s, 64, BP_OK);
     }
     if (state == NOT_OPENED) {
-        assert_int_equal(bp_runtime_open(s->runtime, s->arena, 64), BP_ERR_FIT);
+        assert_int_equal(bp_runtime_open(s->runtime, s->plan, s->arena, 64), BP_ERR_FIT);
     } else if (state == NOT_LINKED) {
-        assert_int_equal(bp_runtime_open(s->runtime, s->arena, s->arena_bytes), BP_ERR_DEVICE);
+        assert_int_equal(bp_runtime_open(s->runtime, s->plan, s->arena, s->arena_bytes),
+                         BP_ERR_DEVICE);
         s->device.seal = bp_device_host.seal;
     } else if (state >= OPEN) {
-        assert_int_equal(bp_runtime_open(s->runtime, s->arena, s->arena_bytes), BP_OK);
+        assert_int_equal(bp_runtime_open(s->runtime, s->plan, s->arena, s->arena_bytes), BP_OK);
         assert_int_equal(bp_runtime_initialize(s->runtime), BP_OK);
     }
     if (state == CLOSED) {
@@ -208,33 +212,45 @@ static bp_status call_make(void *subject)
     return said(bp_runtime_make(&room) != NULL);
 }
 
+static bp_status call_plan_begin(void *subject)
+{
+    bp_plan_room room;
+    (void)subject;
+    return said(bp_plan_begin(&room) != NULL);
+}
+
+static bp_status call_plan_error(void *subject)
+{
+    return said(bp_plan_error(((run_subject *)subject)->plan) != NULL);
+}
+
 static bp_status call_count(void *subject)
 {
     run_subject *s = subject;
-    return bp_runtime_count(s->runtime, &s->spec, s->other, s->host_bytes);
+    return bp_plan_count(s->plan, &s->spec, s->other, s->host_bytes);
 }
 
 static bp_status call_plan(void *subject)
 {
     run_subject *s = subject;
-    return bp_runtime_plan(s->runtime, &s->spec, s->other, s->host_bytes);
+    return bp_plan_make(s->plan, &s->spec, s->other, s->host_bytes);
 }
 
 static bp_status call_plan_counted(void *subject)
 {
     run_subject *s = subject;
-    return bp_runtime_plan_dry(s->runtime, s->other, s->host_bytes);
+    return bp_plan_make_counted(s->plan, s->other, s->host_bytes);
 }
 
 static bp_status call_footprint(void *subject)
 {
-    return said(bp_runtime_footprint(runtime_of(subject)).arena_bytes > 0);
+    return said(bp_plan_footprint(((run_subject *)subject)->plan).arena_bytes > 0);
 }
 
 static bp_status call_open(void *subject)
 {
     run_subject *s = subject;
-    return bp_runtime_open(s->runtime, s->arena, s->arena_bytes);
+    return bp_runtime_open(s->runtime, s->plan, s->arena, s->arena_bytes);
 }
 
 static bp_status call_initialize(void *subject)
@@ -397,11 +413,13 @@ static bp_status call_continue(void *subject)
 
 static const state_row runtime_rows[] = {
     {"bp_runtime_make", EVERY, call_make},
-    {"bp_runtime_count", NOT_OPEN, call_count},
-    {"bp_runtime_plan", NOT_OPEN, call_plan},
-    {"bp_runtime_plan_dry", AT(COUNTED), call_plan_counted},
-    {"bp_runtime_footprint", HAS_A_PLAN, call_footprint},
-    {"bp_runtime_open", HAS_A_PLAN & ~AT(OPEN), call_open},
+    {"bp_plan_begin", EVERY, call_plan_begin},
+    {"bp_plan_count", NOT_OPEN, call_count},
+    {"bp_plan_make", NOT_OPEN, call_plan},
+    {"bp_plan_make_counted", AT(COUNTED), call_plan_counted},
+    {"bp_plan_footprint", IS_MADE, call_footprint},
+    {"bp_plan_error", EVERY, call_plan_error},
+    {"bp_runtime_open", IS_MADE & ~AT(OPEN), call_open},
     {"bp_runtime_initialize", AT(OPEN), call_initialize},
     {"bp_runtime_step", AT(OPEN), call_step},
     {"bp_runtime_step_check", HAS_A_PLAN, call_judge},
@@ -1107,6 +1125,7 @@ static const char *const stateless[] = {
     "bp_pair_compare",
     "bp_pairs_compare",
     "bp_pairs_find",
+    "bp_plan_scratch",
     "bp_layout_scratch",
     "bp_layout_scratch_greedy",
     "bp_layout_solve",
@@ -1119,7 +1138,6 @@ static const char *const stateless[] = {
     "bp_rate_name",
     "bp_rate_polynomial",
     "bp_rate_warmup_stable_decay",
-    "bp_runtime_scratch",
     "bp_spec_check",
     "bp_spec_decode_rows",
     "bp_spec_eval_batch",
@@ -1141,7 +1159,7 @@ static void a_spec_of_zeros(void **state)
     bp_error error = {.code = BP_OK};
     (void)state;
     assert_int_equal(bp_spec_check(&none, &error), BP_ERR_USAGE);
-    assert_true(bp_runtime_scratch(&none) == BP_SIZE_INVALID);
+    assert_true(bp_plan_scratch(&none) == BP_SIZE_INVALID);
     assert_true(bp_spec_virtual_ranks(&none) == 1 && bp_spec_ranks(&none) == 1);
     assert_true(bp_spec_eval_batch(&none) == 0 && bp_spec_decode_rows(&none) == 1);
     assert_false(bp_spec_needs_norm(&none) || bp_spec_whole_group(&none));

@@ -281,7 +281,7 @@ static void a_step_that_moves_what_it_reads_runs_once(void **state)
     assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_OK);
     (void)model_fixture_step(&r);
     assert_int_equal(b.equal, 1);
-    r.runtime.builder.moves = true;
+    r.plan.builder.moves = true;
     (void)model_fixture_step(&r);
     assert_int_equal(b.equal, 1);
     model_fixture_close(&r);
@@ -299,9 +299,9 @@ static void steps_that_are_not_finite(void **state)
         bench b = {.skip = skip};
         const bp_step_check judge = judge_of(&b);
         assert_int_equal(bp_runtime_step_check(&r.runtime, &judge), BP_OK);
-        const uint32_t weight = r.runtime.builder.parameters[0].weight;
+        const uint32_t weight = r.plan.builder.parameters[0].weight;
         float *values = model_fixture_read(&r, weight);
-        for (uint64_t i = 0; i < r.runtime.builder.parameters[0].count; i++) {
+        for (uint64_t i = 0; i < r.plan.builder.parameters[0].count; i++) {
             values[i] = NAN;
         }
         model_fixture_write(&r, weight, values);

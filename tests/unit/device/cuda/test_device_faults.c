@@ -35,6 +35,7 @@ static int32_t tokens[TOKENS];
 
 /* One life of a run, with what it saved. */
 typedef struct life {
+    bp_plan plan;
     bp_runtime runtime;
     bp_feed feed;
     bp_source source;
@@ -77,7 +78,7 @@ static void prepare_checkpoints(life *l)
 {
     for (uint32_t i = 0; i < bp_runtime_state_count(&l->runtime); i++) {
         const bp_buffer *b = bp_runtime_state(&l->runtime, i);
-        l->tensors[i] = (bp_state_tensor){.name = l->runtime.graph.names + b->name,
+        l->tensors[i] = (bp_state_tensor){.name = l->plan.graph.names + b->name,
                                           .dtype = b->dtype,
                                           .rank = b->rank,
                                           .bytes = b->bytes,
@@ -111,7 +112,7 @@ static life *life_new(const char *variant)
     life *l = calloc(1, sizeof *l);
     const bp_spec spec = tiny_spec(variant);
     need(posix_memalign(&l->host, 64, HOST_BYTES) == 0, "memory");
-    need(bp_runtime_plan(&l->runtime, &spec, l->host, HOST_BYTES) == BP_OK, "a plan");
+    need(bp_plan_make(&l->plan, &spec, l->host, HOST_BYTES) == BP_OK, "a plan");
     need(bp_runtime_state_count(&l->runtime) <= STATES_MAX, "fewer tensors");
     memory_store_init(&l->store);
     prepare_checkpoints(l);
@@ -143,7 +144,7 @@ static bp_status live(life *l, int stage)
     bp_outcome outcome;
     switch (stage) {
     case OPEN:
-        return bp_runtime_open(&l->runtime, NULL, l->runtime.report.arena_bytes);
+        return bp_runtime_open(&l->runtime, &l->plan, NULL, l->plan.report.arena_bytes);
     case INITIALIZE:
         return bp_runtime_initialize(&l->runtime);
     case STEP:

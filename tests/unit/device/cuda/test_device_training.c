@@ -340,7 +340,7 @@ static void fixture_init(fixture *d, model_fixture *r, memory_store *store)
         const bp_buffer *b = bp_runtime_state(&r->runtime, i);
         bp_state_tensor *t = &d->tensors[i];
         *t = (bp_state_tensor){
-            .name = bp_graph_name(&r->runtime.graph, (uint32_t)(b - r->runtime.graph.buffers)),
+            .name = bp_graph_name(&r->plan.graph, (uint32_t)(b - r->plan.graph.buffers)),
             .dtype = b->dtype,
             .rank = b->rank,
             .bytes = b->bytes,
@@ -438,22 +438,22 @@ static void planned_is_used(void **state)
     static const char *const targets[] = {NULL, "sm_80", "sm_90a"};
     uint64_t bytes[3];
     for (uint32_t i = 0; i < 3; i++) {
-        bp_runtime runtime = {.steps = 0};
+        bp_plan plan = {.made = false};
         bp_spec spec = on_cuda(NULL);
         spec.device_options.target = targets[i];
         uint64_t host_bytes = plan_bytes(&spec);
         void *host = NULL;
         int before = on.real ? 0 : on.calls(NULL);
         assert_int_equal(posix_memalign(&host, 64, (size_t)host_bytes), 0);
-        assert_int_equal(bp_runtime_plan(&runtime, &spec, host, host_bytes), BP_OK);
-        bytes[i] = runtime.report.arena_bytes;
+        assert_int_equal(bp_plan_make(&plan, &spec, host, host_bytes), BP_OK);
+        bytes[i] = plan.report.arena_bytes;
         free(host);
         assert_true(on.real || on.calls(NULL) == before);
     }
     assert_true(bytes[0] == bytes[1] && bytes[2] > 0);
     const bp_spec spec = on_cuda(NULL);
     model_fixture_open(&r, &spec, tokens, TOKENS);
-    assert_true(r.runtime.report.arena_bytes == bytes[0]);
+    assert_true(r.plan.report.arena_bytes == bytes[0]);
     for (uint32_t i = 0; i < 3; i++) {
         model_fixture_step(&r);
     }

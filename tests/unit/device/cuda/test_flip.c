@@ -153,7 +153,7 @@ static void words_are_summed_up_where_they_lie(void **state)
         bytes[i] = (unsigned char)(i * 131 + i / 256);
     }
     model_fixture_open(&r, &cuda, tokens, TOKENS);
-    assert_true(r.runtime.report.arena_bytes > sizeof bytes + 256);
+    assert_true(r.plan.report.arena_bytes > sizeof bytes + 256);
     assert_int_equal(bp_device_cuda.upload(r.runtime.device, 256, bytes, sizeof bytes), BP_OK);
     for (uint32_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         uint64_t sum = 1;
@@ -164,7 +164,7 @@ static void words_are_summed_up_where_they_lie(void **state)
     }
     uint64_t sum;
     assert_int_equal(
-        bp_device_cuda.word_sum(r.runtime.device, r.runtime.report.arena_bytes - 8, 16, 0, &sum),
+        bp_device_cuda.word_sum(r.runtime.device, r.plan.report.arena_bytes - 8, 16, 0, &sum),
         BP_ERR_USAGE);
     model_fixture_close(&r);
 }

@@ -46,7 +46,7 @@ static found train_aligned(const bp_device *device, const bp_device_options *opt
     const uint64_t bytes = plan_bytes(&spec);
     assert_int_equal(posix_memalign(&host, 64, bytes), 0);
     assert_int_equal(bare_fixture_plan(&t, &spec, host, bytes), BP_OK);
-    f.arena_bytes = t.runtime.report.arena_bytes;
+    f.arena_bytes = t.plan.report.arena_bytes;
     assert_int_equal(
         posix_memalign(&memory, BP_ARENA_ALIGNMENT, from + f.arena_bytes + sizeof edge), 0);
     unsigned char *arena = (unsigned char *)memory + from;

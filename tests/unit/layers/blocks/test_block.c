@@ -85,7 +85,7 @@ static uint64_t digest_of(const bp_spec *spec, uint32_t *first)
         assert_true(outcome.loss > 0.0 && !outcome.nonfinite);
     }
     const uint64_t digest = model_fixture_digest(&r);
-    *first = r.runtime.compile.first;
+    *first = r.plan.compile.first;
     model_fixture_close(&r);
     return digest;
 }
@@ -261,9 +261,9 @@ static void test_gradients_of_a_fork(void **state)
             static model_fixture r;
             double difference = 0.0, norm = 0.0;
             model_fixture_open(&r, &spec, tokens, TOKENS);
-            model_fixture_differ(
-                &r, &r.runtime.builder.parameters[bp_gpt2_block_first(0) + parameters[i]], 3e-2,
-                &difference, &norm);
+            model_fixture_differ(&r,
+                                 &r.plan.builder.parameters[bp_gpt2_block_first(0) + parameters[i]],
+                                 3e-2, &difference, &norm);
             model_fixture_close(&r);
             if (!(norm > 1e-4) || fabs(difference - norm) > 0.02 * norm) {
                 fail_msg("parameter %zu: difference %g, norm %g", i, difference, norm);

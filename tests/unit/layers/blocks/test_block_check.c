@@ -522,19 +522,19 @@ static void forward_unsound(bp_builder *builder, bp_stage_call *call)
 static void test_a_plan_with_such_a_list_is_refused(void **state)
 {
     (void)state;
-    static bp_runtime runtime;
+    static bp_plan plan;
     bp_model model = bp_model_gpt2;
     bp_spec spec = model_fixture_spec();
     model.forward = forward_unsound;
     const uint64_t bytes = plan_bytes(&spec);
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
-    assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
+    assert_int_equal(bp_plan_make(&plan, &spec, memory, bytes), BP_OK);
     spec.model = &model;
-    assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_ERR_USAGE);
-    assert_string_equal(runtime.error.where, "block");
-    assert_string_equal(runtime.error.text, "a node reads a value that no node before it makes");
-    assert_string_equal(runtime.error.name, "gelu");
+    assert_int_equal(bp_plan_make(&plan, &spec, memory, bytes), BP_ERR_USAGE);
+    assert_string_equal(plan.error.where, "block");
+    assert_string_equal(plan.error.text, "a node reads a value that no node before it makes");
+    assert_string_equal(plan.error.name, "gelu");
     free(memory);
 }
 

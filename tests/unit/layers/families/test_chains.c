@@ -154,9 +154,9 @@ static void test_differences(void **state)
         spec.optimizer_options.learning_rate = 0.0;
         spec.optimizer_options.weight_decay = 0.0;
         open_model(&r, &spec);
-        for (uint32_t p = 0; p < r.runtime.builder.parameter_count; p++) {
+        for (uint32_t p = 0; p < r.plan.builder.parameter_count; p++) {
             double difference, norm;
-            model_fixture_differ(&r, &r.runtime.builder.parameters[p], 4e-3, &difference, &norm);
+            model_fixture_differ(&r, &r.plan.builder.parameters[p], 4e-3, &difference, &norm);
             if (fabs(difference - norm) > 0.02 * norm + 1e-4) {
                 fail_msg("activation %d, parameter %u: differences say %g, the gradient %g", kind,
                          p, difference, norm);

@@ -183,7 +183,7 @@ static void test_differences(void **state)
         model_fixture r;
         open_model(&r, &spec);
         (void)loss_of(&r);
-        const bp_builder *builder = &r.runtime.builder;
+        const bp_builder *builder = &r.plan.builder;
         for (uint32_t p = 0; p < builder->parameter_count; p++) {
             const bp_parameter *parameter = &builder->parameters[p];
             (void)loss_of(&r);
@@ -206,7 +206,7 @@ static void test_differences(void **state)
             model_fixture_write(&r, parameter->weight, weight);
             if (norm > 1e-4 && fabs(difference - norm) > 0.02 * norm + 1e-4) {
                 fail_msg("%s: differences say %g, the gradient %g",
-                         bp_graph_name(&r.runtime.graph, parameter->weight), difference, norm);
+                         bp_graph_name(&r.plan.graph, parameter->weight), difference, norm);
             }
             free(gradient);
             free(weight);

@@ -151,8 +151,8 @@ static void test_variants_save_memory(void **state)
         forced_variant = less_and_less[i];
         model_fixture r;
         model_fixture_open(&r, &spec, tokens, TOKENS);
-        assert_true(r.runtime.report.class_most[BP_CLASS_TAPE] < before);
-        before = r.runtime.report.class_most[BP_CLASS_TAPE];
+        assert_true(r.plan.report.class_most[BP_CLASS_TAPE] < before);
+        before = r.plan.report.class_most[BP_CLASS_TAPE];
         model_fixture_close(&r);
     }
 }
@@ -162,8 +162,8 @@ static float *gradients_of(const bp_spec *spec, uint64_t *count)
 {
     model_fixture r;
     model_fixture_open(&r, spec, tokens, TOKENS);
-    const bp_builder *builder = &r.runtime.builder;
-    *count = r.runtime.report.parameters;
+    const bp_builder *builder = &r.plan.builder;
+    *count = r.plan.report.parameters;
     float *all = malloc((size_t)*count * sizeof *all);
     assert_non_null(all);
     (void)model_fixture_step(&r);
@@ -212,7 +212,7 @@ static void test_accumulation(void **state)
 static double moved_loss(model_fixture *r, uint32_t buffer, const float *at, const float *direction,
                          double distance)
 {
-    const size_t count = (size_t)r->runtime.graph.buffers[buffer].bytes / sizeof *at;
+    const size_t count = (size_t)r->plan.graph.buffers[buffer].bytes / sizeof *at;
     float *moved = malloc(count * sizeof *moved);
     assert_non_null(moved);
     for (size_t i = 0; i < count; i++) {
@@ -231,8 +231,8 @@ static void check_differences(const bp_spec *spec)
     model_fixture r;
     model_fixture_open(&r, spec, tokens, TOKENS);
     (void)model_fixture_step(&r);
-    for (uint32_t p = 0; p < r.runtime.builder.parameter_count; p++) {
-        const bp_parameter *parameter = &r.runtime.builder.parameters[p];
+    for (uint32_t p = 0; p < r.plan.builder.parameter_count; p++) {
+        const bp_parameter *parameter = &r.plan.builder.parameters[p];
         r.runtime.steps = 0;
         (void)model_fixture_step(&r);
         float *gradient = model_fixture_read(&r, parameter->gradient);
@@ -247,8 +247,7 @@ static void check_differences(const bp_spec *spec)
         const double rise = moved_loss(&r, parameter->weight, weight, gradient, step) -
                             moved_loss(&r, parameter->weight, weight, gradient, -step);
         if (fabs(rise / (2.0 * step) - square) > 0.01 * square + 2e-4 * sqrt(square)) {
-            fail_msg("%s: slope %g, gradient %g",
-                     bp_graph_name(&r.runtime.graph, parameter->weight),
+            fail_msg("%s: slope %g, gradient %g", bp_graph_name(&r.plan.graph, parameter->weight),
                      rise / (2.0 * step) / sqrt(square), sqrt(square));
         }
         model_fixture_write(&r, parameter->weight, weight);

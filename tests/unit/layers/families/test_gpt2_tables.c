@@ -39,9 +39,9 @@ static bp_spec dropped(bp_spec spec)
 static void check_parameter(model_fixture *r, uint32_t index, const char *name, uint64_t rows,
                             uint64_t width, double deviation)
 {
-    const bp_parameter *p = &r->runtime.builder.parameters[index];
-    const bp_buffer *b = &r->runtime.graph.buffers[p->weight];
-    assert_string_equal(bp_graph_name(&r->runtime.graph, p->weight), name);
+    const bp_parameter *p = &r->plan.builder.parameters[index];
+    const bp_buffer *b = &r->plan.graph.buffers[p->weight];
+    assert_string_equal(bp_graph_name(&r->plan.graph, p->weight), name);
     assert_int_equal(b->rank, width != 0 ? 2 : 1);
     assert_int_equal(b->shape[0], rows);
     assert_int_equal(b->shape[1], width);
@@ -82,7 +82,7 @@ static void test_parameters(void **state)
                  {"ln_2.weight", 16, 0, 0.0},         {"ln_2.bias", 16, 0, 0.0},
                  {"mlp.c_fc.weight", 16, 64, 0.1},    {"mlp.c_fc.bias", 64, 0, 0.0},
                  {"mlp.c_proj.weight", 64, 16, end},  {"mlp.c_proj.bias", 16, 0, 0.0}};
-    assert_int_equal(r.runtime.builder.parameter_count, 2 + 11 * 12 + 2);
+    assert_int_equal(r.plan.builder.parameter_count, 2 + 11 * 12 + 2);
     assert_int_equal(bp_model_gpt2.parameter_count(&spec.config), 2 + 11 * 12 + 2);
     check_parameter(&r, 0, "transformer.wte.weight", 37, 16, 0.1);
     check_parameter(&r, 1, "transformer.wpe.weight", 12, 16, 0.1);
@@ -218,7 +218,7 @@ static void test_sites(void **state)
     const bp_spec spec = dropped(model_fixture_spec());
     model_fixture r;
     model_fixture_open(&r, &spec, tokens, TOKENS);
-    const bp_graph *graph = &r.runtime.graph;
+    const bp_graph *graph = &r.plan.graph;
     uint32_t next = 0;
     for (uint32_t i = 0; i < graph->used.ops && next < 7; i++) {
         const uint32_t site = site_of(graph, &graph->ops[i]);

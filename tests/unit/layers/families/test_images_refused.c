@@ -234,7 +234,7 @@ static uint64_t planned_bytes(const char *glob, uint32_t plain, bool frozen, uin
 {
     static const char *const none = "";
     const bp_parameter_rule rule = {.glob = glob != NULL ? glob : none, .kind = BP_RULE_FREEZE};
-    static bp_runtime runtime;
+    static bp_plan plan;
     bp_spec spec = net_of(conv);
     SET_FAMILY(&spec.config, bp_cnn_config, layer[0].plain, (uint8_t)(plain & 1));
     SET_FAMILY(&spec.config, bp_cnn_config, layer[1].plain, (uint8_t)(plain >> 1));
@@ -245,14 +245,14 @@ static uint64_t planned_bytes(const char *glob, uint32_t plain, bool frozen, uin
     const uint64_t bytes = plan_bytes(&spec);
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
-    if (bp_runtime_plan(&runtime, &spec, memory, bytes) != BP_OK) {
-        fail_msg("%s: %s", glob, runtime.error.text);
+    if (bp_plan_make(&plan, &spec, memory, bytes) != BP_OK) {
+        fail_msg("%s: %s", glob, plan.error.text);
     }
     *trained = 0;
-    for (uint32_t i = 0; i < runtime.builder.parameter_count; i++) {
-        *trained += runtime.builder.parameters[i].trainable ? 1 : 0;
+    for (uint32_t i = 0; i < plan.builder.parameter_count; i++) {
+        *trained += plan.builder.parameters[i].trainable ? 1 : 0;
     }
-    const uint64_t arena = runtime.report.arena_bytes;
+    const uint64_t arena = plan.report.arena_bytes;
     free(memory);
     return arena;
 }

@@ -21,12 +21,12 @@
 #include "tests/fixtures/plans/plan_made.h"
 #include "tests/fixtures/model_fixture.h"
 
-static bp_runtime runtime;
+static bp_plan plan;
 static void *memory;
 
-static void plan(const bp_spec *spec)
+static void plan_of(const bp_spec *spec)
 {
-    memory = plan_make(&runtime, spec);
+    memory = plan_make(&plan, spec);
 }
 
 static bp_cnn_config net_of(double multiplier, bool scaled)
@@ -73,12 +73,12 @@ static void activations_of_a_mobilenet(void **state)
             (bp_model_config){.positions = 32 * 32 * 3, .task = BP_TASK_CLASSES, .classes = 3};
         bp_family_config_set(&spec.config, &own, sizeof own);
         spec.sequence = spec.config.positions;
-        plan(&spec);
-        for (uint32_t i = 0; i < runtime.graph.used.ops; i++) {
-            const bp_op *op = &runtime.graph.ops[i];
+        plan_of(&spec);
+        for (uint32_t i = 0; i < plan.graph.used.ops; i++) {
+            const bp_op *op = &plan.graph.ops[i];
             if (op->kernel == BP_KERNEL_activation_forward) {
                 const bp_activation_forward_scalars *s =
-                    (const void *)(runtime.graph.scalars + op->scalar);
+                    (const void *)(plan.graph.scalars + op->scalar);
                 found[s->kind]++;
             }
         }
@@ -132,7 +132,7 @@ static void packed_rows_of_tasks(void **state)
     bp_error error = {.code = BP_OK};
     spec.packed = true;
     assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
-    plan(&spec);
+    plan_of(&spec);
     free(memory);
     spec.config.task = BP_TASK_CLASSES;
     spec.config.classes = 3;
@@ -160,12 +160,12 @@ static void trained_rows_around_padding(void **state)
                               .target_count = 1,
                               .tokens = chosen[i],
                               .token_count = 2};
-        plan(&spec);
-        for (uint32_t k = 0; k < runtime.graph.used.ops; k++) {
-            const bp_op *op = &runtime.graph.ops[k];
+        plan_of(&spec);
+        for (uint32_t k = 0; k < plan.graph.used.ops; k++) {
+            const bp_op *op = &plan.graph.ops[k];
             if (op->kernel == BP_KERNEL_embedding_token_backward) {
                 const bp_embedding_token_backward_scalars *s =
-                    (const void *)(runtime.graph.scalars + op->scalar);
+                    (const void *)(plan.graph.scalars + op->scalar);
                 still += s->first == 37;
                 rows += s->first < 37 ? (uint32_t)s->vocabulary : 0;
             }
@@ -189,10 +189,10 @@ static void biases_beside_adapters(void **state)
                               .targets = some,
                               .target_count = 1,
                               .bias = (bp_lora_bias)bias};
-        plan(&spec);
+        plan_of(&spec);
         trained[bias] = 0;
-        for (uint32_t i = 0; i < runtime.builder.parameter_count; i++) {
-            const bp_parameter *p = &runtime.builder.parameters[i];
+        for (uint32_t i = 0; i < plan.builder.parameter_count; i++) {
+            const bp_parameter *p = &plan.builder.parameters[i];
             trained[bias] += p->trainable ? p->count : 0;
         }
         free(memory);

@@ -199,9 +199,9 @@ static void test_differences(void **state)
         spec.optimizer_options.learning_rate = 0.0;
         spec.optimizer_options.weight_decay = 0.0;
         model_fixture_open(&r, &spec, tokens, TOKENS);
-        for (uint32_t p = 0; p < r.runtime.builder.parameter_count; p++) {
+        for (uint32_t p = 0; p < r.plan.builder.parameter_count; p++) {
             double difference, norm;
-            model_fixture_differ(&r, &r.runtime.builder.parameters[p], 1e-2, &difference, &norm);
+            model_fixture_differ(&r, &r.plan.builder.parameters[p], 1e-2, &difference, &norm);
             assert_true(fabs(difference - norm) <= 0.02 * norm + 1e-4);
         }
         model_fixture_close(&r);
@@ -263,8 +263,8 @@ static uint64_t arena_of(uint32_t sequence, bp_policy_kind kind)
     spec.policy.kind = kind;
     static int32_t many[1025];
     model_fixture_open(&r, &spec, many, 1025);
-    const uint64_t bytes = r.runtime.report.class_most[BP_CLASS_TAPE] +
-                           r.runtime.report.class_most[BP_CLASS_CHECKPOINT];
+    const uint64_t bytes =
+        r.plan.report.class_most[BP_CLASS_TAPE] + r.plan.report.class_most[BP_CLASS_CHECKPOINT];
     model_fixture_close(&r);
     return bytes;
 }

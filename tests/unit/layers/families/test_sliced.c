@@ -17,13 +17,13 @@
 #include "tests/fixtures/plans/plan_made.h"
 #include "tests/fixtures/model_fixture.h"
 
-static bp_runtime runtime;
+static bp_plan plan;
 
 static uint64_t arena_of(const bp_spec *spec)
 {
-    void *memory = plan_make(&runtime, spec);
+    void *memory = plan_make(&plan, spec);
     free(memory);
-    return runtime.report.arena_bytes;
+    return plan.report.arena_bytes;
 }
 
 static bp_spec spec_of(const bp_model *model, bp_task task, bool untied)

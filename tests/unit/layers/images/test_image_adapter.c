@@ -112,7 +112,7 @@ static void open_model_fixture(model_fixture *r, const bp_spec *spec)
     r->feed.kind = BP_LABELS_CLASS;
     assert_int_equal(bp_feed_init(&r->feed, &r->error), BP_OK);
     /* B begins as zeros, beside which nothing moves. */
-    const bp_builder *builder = &r->runtime.builder;
+    const bp_builder *builder = &r->plan.builder;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         const bp_parameter *p = &builder->parameters[i];
         if (p->base == BP_NO_PARAMETER) {
@@ -134,8 +134,8 @@ static void gradients_of(bp_spec spec, uint32_t trained)
     spec.optimizer_options.learning_rate = 0.0;
     spec.optimizer_options.weight_decay = 0.0;
     open_model_fixture(&r, &spec);
-    for (uint32_t i = 0; i < r.runtime.builder.parameter_count; i++) {
-        const bp_parameter *p = &r.runtime.builder.parameters[i];
+    for (uint32_t i = 0; i < r.plan.builder.parameter_count; i++) {
+        const bp_parameter *p = &r.plan.builder.parameters[i];
         double difference, norm;
         if (p->base == BP_NO_PARAMETER || !p->trainable) {
             continue;
@@ -143,7 +143,7 @@ static void gradients_of(bp_spec spec, uint32_t trained)
         model_fixture_differ(&r, p, 4e-3, &difference, &norm);
         assert_true(norm > 1e-4);
         if (fabs(difference - norm) > 3e-3 * norm) {
-            fail_msg("%s: %g for %g", bp_build_name(&r.runtime.builder, i), difference, norm);
+            fail_msg("%s: %g for %g", bp_build_name(&r.plan.builder, i), difference, norm);
         }
         adapters++;
     }
@@ -228,12 +228,12 @@ static void refused(const bp_spec *spec, const char *name, const char *text)
 {
     const bp_spec plain = model_fixture_spec();
     const uint64_t bytes = 2 * plan_bytes(&plain) + (8u << 20);
-    static bp_runtime runtime;
+    static bp_plan plan;
     void *memory = NULL;
     assert_int_equal(posix_memalign(&memory, 64, (size_t)bytes), 0);
-    assert_int_equal(bp_runtime_plan(&runtime, spec, memory, bytes), BP_ERR_USAGE);
-    assert_non_null(strstr(runtime.error.name, name));
-    assert_non_null(strstr(runtime.error.text, text));
+    assert_int_equal(bp_plan_make(&plan, spec, memory, bytes), BP_ERR_USAGE);
+    assert_non_null(strstr(plan.error.name, name));
+    assert_non_null(strstr(plan.error.text, text));
     free(memory);
 }
 
@@ -258,7 +258,7 @@ static void test_what_has_none(void **state)
     spec.lora.usual = true; /* nobody named it */
     model_fixture r;
     open_model_fixture(&r, &spec);
-    const bp_builder *builder = &r.runtime.builder;
+    const bp_builder *builder = &r.plan.builder;
     uint32_t adapted = 0, passed_over = 0;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         const bp_parameter *p = &builder->parameters[i];
@@ -282,7 +282,7 @@ static void test_statistics_stay(void **state)
         BP_LORA_BIAS_ALL; /* norms' biases are trained, and so is nothing else of them */
     model_fixture r;
     open_model_fixture(&r, &spec);
-    const bp_builder *builder = &r.runtime.builder;
+    const bp_builder *builder = &r.plan.builder;
     uint32_t statistics = 0;
     for (int step = 0; step < 3; step++) {
         (void)model_fixture_step(&r);

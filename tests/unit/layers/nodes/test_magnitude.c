@@ -49,7 +49,7 @@ static double evaluated(model_fixture *r)
 /* n of one output of a plain weight (in, out), from floats. */
 static double norm_of(model_fixture *r, uint32_t weight, uint64_t output)
 {
-    const bp_builder *builder = &r->runtime.builder;
+    const bp_builder *builder = &r->plan.builder;
     const bp_parameter *p = &builder->parameters[weight], *pa = &builder->parameters[p->adapter];
     const uint64_t in = p->shape[0], out = p->shape[1], rank = pa->shape[0];
     float *w = calloc(p->count, sizeof *w), *a = calloc(pa->count, sizeof *a);
@@ -81,7 +81,7 @@ static void check_beginning(const bp_spec *spec, double bound, double *loss)
     model_fixture r;
     uint32_t magnitudes = 0;
     model_fixture_open(&r, spec, tokens, TOKENS);
-    const bp_builder *builder = &r.runtime.builder;
+    const bp_builder *builder = &r.plan.builder;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         const uint32_t m = builder->parameters[i].adapter + 2;
         for (uint64_t o = 0;
@@ -131,8 +131,8 @@ static void test_it_begins_as_the_base(void **state)
 static void open_copy(model_fixture *copy, model_fixture *r, const bp_spec *spec)
 {
     model_fixture_open(copy, spec, tokens, FEW);
-    for (uint32_t k = 0; k < r->runtime.builder.parameter_count; k++) {
-        const uint32_t buffer = r->runtime.builder.parameters[k].weight;
+    for (uint32_t k = 0; k < r->plan.builder.parameter_count; k++) {
+        const uint32_t buffer = r->plan.builder.parameters[k].weight;
         void *bytes = model_fixture_read(r, buffer);
         model_fixture_write(copy, buffer, bytes);
         free(bytes);
@@ -145,16 +145,16 @@ static double moved_loss(model_fixture *r, const bp_spec *spec, uint32_t index, 
                          float h)
 {
     model_fixture copy;
-    const bp_parameter *p = &r->runtime.builder.parameters[index];
+    const bp_parameter *p = &r->plan.builder.parameters[index];
     const uint32_t base = p->base != BP_NO_PARAMETER ? p->base : index;
-    const uint32_t adapter = r->runtime.builder.parameters[base].adapter;
+    const uint32_t adapter = r->plan.builder.parameters[base].adapter;
     const bool turns = adapter != BP_NO_PARAMETER && index != adapter + 2;
     open_copy(&copy, r, spec);
     float value = 0.0f;
     assert_int_equal(bp_runtime_get_weight(&copy.runtime, index, at, &value, 1), BP_OK);
     value += h;
     assert_int_equal(bp_runtime_put_weight(&copy.runtime, index, at, &value, 1), BP_OK);
-    for (uint64_t o = 0; turns && o < r->runtime.builder.parameters[adapter + 2].count; o++) {
+    for (uint64_t o = 0; turns && o < r->plan.builder.parameters[adapter + 2].count; o++) {
         float m;
         assert_int_equal(bp_runtime_get_weight(&copy.runtime, adapter + 2, o, &m, 1), BP_OK);
         m = (float)((double)m * norm_of(&copy, base, o) / norm_of(r, base, o));
@@ -188,7 +188,7 @@ static void check_gradients(double dropout)
     }
     open_copy(&copy, &r, &spec);
     (void)model_fixture_step(&copy);
-    const bp_builder *builder = &r.runtime.builder;
+    const bp_builder *builder = &r.plan.builder;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         const bp_parameter *p = &builder->parameters[i];
         if (!p->trainable) {
@@ -199,7 +199,7 @@ static void check_gradients(double dropout)
         const double above = moved_loss(&r, &spec, i, at, (float)h);
         const double below = moved_loss(&r, &spec, i, at, (float)-h);
         const double numeric = (above - below) / (2.0 * h);
-        float *m = model_fixture_read(&copy, copy.runtime.builder.parameters[i].state[0]);
+        float *m = model_fixture_read(&copy, copy.plan.builder.parameters[i].state[0]);
         if (fabs(numeric - (double)m[at]) > 1e-2 * fabs(numeric) + 2e-5) {
             fail_msg("%s: %g for %g", bp_build_name(builder, i), (double)m[at], numeric);
         }
@@ -267,8 +267,8 @@ static void test_magnitudes_alone(void **state)
     model_fixture r;
     model_fixture_open(&r, &spec, tokens, TOKENS);
     const double before = evaluated(&r);
-    for (uint32_t i = 0; i < r.runtime.builder.parameter_count; i++) {
-        const bp_parameter *p = &r.runtime.builder.parameters[i];
+    for (uint32_t i = 0; i < r.plan.builder.parameter_count; i++) {
+        const bp_parameter *p = &r.plan.builder.parameters[i];
         assert_true(p->trainable == (p->init == BP_INIT_NORMS));
     }
     for (int i = 0; i < 30; i++) {

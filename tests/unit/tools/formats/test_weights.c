@@ -20,9 +20,9 @@ static const bp_hf_scheme plain = {.dtype = BP_F32};
 static void assert_loaded(weights_fixture *d)
 {
     const bp_runtime *runtime = &d->r.runtime;
-    for (uint32_t p = 0; p < runtime->builder.parameter_count; p++) {
-        float *weights = model_fixture_read(&d->r, runtime->builder.parameters[p].weight);
-        for (size_t i = 0; i < runtime->builder.parameters[p].count; i++) {
+    for (uint32_t p = 0; p < runtime->plan->builder.parameter_count; p++) {
+        float *weights = model_fixture_read(&d->r, runtime->plan->builder.parameters[p].weight);
+        for (size_t i = 0; i < runtime->plan->builder.parameters[p].count; i++) {
             assert_true(weights[i] == made_value(p, i));
         }
         free(weights);
@@ -87,8 +87,8 @@ static void narrow_weights_have_their_masters(void **state)
         weights_fixture *d = weights_fixture_new(&spec);
         weights_fixture_add(d, types[i / 5], true);
         assert_int_equal(weights_fixture_load(d), BP_OK);
-        for (uint32_t p = 0; p < d->r.runtime.builder.parameter_count; p++) {
-            const bp_parameter *q = &d->r.runtime.builder.parameters[p];
+        for (uint32_t p = 0; p < d->r.plan.builder.parameter_count; p++) {
+            const bp_parameter *q = &d->r.plan.builder.parameters[p];
             void *weights = model_fixture_read(&d->r, q->weight);
             void *masters = q->master != BP_NO_BUFFER ? model_fixture_read(&d->r, q->master) : NULL;
             uint16_t weight[1];
@@ -150,7 +150,7 @@ static void only_what_files_lack_is_drawn(void **state)
     assert_int_equal(bp_runtime_draw(runtime), BP_OK);
     assert_int_equal(draws, 1);
     float *now = model_fixture_read(&d->r, wte);
-    assert_memory_equal(now, drawn, runtime->graph.buffers[wte].bytes);
+    assert_memory_equal(now, drawn, runtime->plan->graph.buffers[wte].bytes);
     free(now);
     now = model_fixture_read(&d->r, model_fixture_find(&d->r, "transformer.h.1.ln_1.weight"));
     assert_true(now[0] == 1.0f && now[15] == 1.0f);
@@ -343,7 +343,7 @@ static void what_is_saved_loads_again(void **state)
 static uint64_t digest_of(weights_fixture *d, bool adapters)
 {
     uint64_t hash = 0xcbf29ce484222325u;
-    const bp_builder *builder = &d->r.runtime.builder;
+    const bp_builder *builder = &d->r.plan.builder;
     for (uint32_t p = 0; p < builder->parameter_count; p++) {
         if ((builder->parameters[p].base != BP_NO_PARAMETER) == adapters) {
             unsigned char *bytes = model_fixture_read(&d->r, builder->parameters[p].weight);
@@ -467,7 +467,7 @@ static void every_failing_read_of_digests_is_told(void **state)
         assert_int_equal(d->memory.open_files, 0);
     }
     assert_int_equal(status, BP_OK);
-    assert_true(call > 2 * d->r.runtime.builder.parameter_count);
+    assert_true(call > 2 * d->r.plan.builder.parameter_count);
     assert_loaded(d);
     weights_fixture_free(d);
 }

@@ -67,7 +67,7 @@ static void judge(job *j, const mutant *m, finding *f)
 {
     bp_report report;
     char fault[256] = "";
-    mutant_plant(&j->r.runtime.graph, m, &j->copy);
+    mutant_plant(&j->r.plan.graph, m, &j->copy);
     if (mutant_verify(&j->room, &j->r, &j->copy, &report) != BP_OK) {
         f->verdict = VERDICT_REFUSED;
         return;
@@ -77,7 +77,7 @@ static void judge(job *j, const mutant *m, finding *f)
         snprintf(f->fault, sizeof f->fault, "%.240s", j->walk.fault);
         return;
     }
-    const watch_choice choice = choice_of(m, &j->r.runtime.graph);
+    const watch_choice choice = choice_of(m, &j->r.plan.graph);
     watch_choose(&choice, fault);
     const bp_status status = mutant_execute(&j->room, &j->r, &j->copy, &report, &j->trace);
     watch_choose(NULL, NULL);
@@ -146,10 +146,10 @@ static void job_open(job *j)
 {
     bp_report report;
     mutant_case_open(&j->is, &j->r);
-    const bp_graph *graph = &j->r.runtime.graph;
+    const bp_graph *graph = &j->r.plan.graph;
     mutant_room_open(&j->room, &j->r);
-    extent_oracle_open(&j->walk, &j->r.runtime.builder, &j->r.runtime.spec,
-                       2 * j->r.runtime.report.arena_bytes);
+    extent_oracle_open(&j->walk, &j->r.plan.builder, &j->r.plan.spec,
+                       2 * j->r.plan.report.arena_bytes);
     mutant_copy(graph, &j->copy, &j->error);
     j->mutants = mutant_list(graph, &j->count);
     j->findings = shared(j->count * sizeof *j->findings);
@@ -191,7 +191,7 @@ typedef struct tally {
 static void name_mutant(const job *j, uint32_t i, const char *what)
 {
     char text[160];
-    mutant_describe(&j->r.runtime.graph, &j->mutants[i], text, sizeof text);
+    mutant_describe(&j->r.plan.graph, &j->mutants[i], text, sizeof text);
     print_message("%s: %s, %s: %s %s\n", what, j->is.family, j->is.option, text,
                   j->findings[i].fault);
 }
@@ -284,10 +284,10 @@ enum misplacing { PLACE_UP, PLACE_DOWN, PLACE_ONTO, LIVES_LATER, LIVES_IN_BUCKET
 
 static bp_status misplace(job *j, uint32_t buffer, enum misplacing how, bp_report *report)
 {
-    const bp_spec *spec = &j->r.runtime.spec;
+    const bp_spec *spec = &j->r.plan.spec;
     mutant none = j->mutants[0];
     none.way = MUTANT_WAYS;
-    mutant_plant(&j->r.runtime.graph, &none, &j->copy);
+    mutant_plant(&j->r.plan.graph, &none, &j->copy);
     bp_graph_lifetimes(&j->copy);
     bp_buffer *b = &j->copy.buffers[buffer];
     b->lower += how == LIVES_LATER;

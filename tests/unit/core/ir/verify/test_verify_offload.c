@@ -18,6 +18,7 @@
 #include "tests/fixtures/model_fixture.h"
 
 typedef struct bed {
+    bp_plan plan;
     bp_runtime runtime;
     void *host;
     bp_graph copy;
@@ -33,9 +34,9 @@ static void bed_open(const bp_spec *spec)
     const uint64_t bytes = plan_bytes(spec);
     b.host = NULL;
     assert_int_equal(posix_memalign(&b.host, 64, (size_t)bytes), 0);
-    assert_int_equal(bp_runtime_plan(&b.runtime, spec, b.host, bytes), BP_OK);
-    mutant_copy(&b.runtime.graph, &b.copy, &b.error);
-    b.scratch_bytes = 2 * bp_verify_scratch(&b.runtime.graph) + 4096;
+    assert_int_equal(bp_plan_make(&b.plan, spec, b.host, bytes), BP_OK);
+    mutant_copy(&b.plan.graph, &b.copy, &b.error);
+    b.scratch_bytes = 2 * bp_verify_scratch(&b.plan.graph) + 4096;
     b.scratch = malloc((size_t)b.scratch_bytes);
     assert_non_null(b.scratch);
 }
@@ -49,7 +50,7 @@ static void bed_close(void)
 
 static bp_status bed_verify(void)
 {
-    const bp_spec *spec = &b.runtime.spec;
+    const bp_spec *spec = &b.plan.spec;
     return bp_verify(&b.copy, spec->device, &spec->device_options, b.scratch, b.scratch_bytes);
 }
 
@@ -57,7 +58,7 @@ static bp_status bed_verify(void)
 static void bed_reset(void)
 {
     const mutant none = {.way = MUTANT_WAYS};
-    mutant_plant(&b.runtime.graph, &none, &b.copy);
+    mutant_plant(&b.plan.graph, &none, &b.copy);
 }
 
 static bool is_copy(const bp_op *op)
@@ -83,7 +84,7 @@ typedef struct tally {
  * to do with each other. */
 static tally mutate(void)
 {
-    const bp_graph *graph = &b.runtime.graph;
+    const bp_graph *graph = &b.plan.graph;
     tally t = {0, 0};
     uint32_t count = 0;
     mutant *mutants = mutant_list(graph, &count);
@@ -149,7 +150,7 @@ static bool op_has(const bp_graph *graph, const bp_op *op, uint32_t buffer)
  * wait goes behind the next op that has the buffer of the arena, the begin before the last one. */
 static tally misplace(void)
 {
-    const bp_graph *graph = &b.runtime.graph;
+    const bp_graph *graph = &b.plan.graph;
     tally t = {0, 0};
     for (uint32_t p = 0; p < BP_PROGRAM_COUNT; p++) {
         const uint32_t first = graph->program_first[p], end = first + graph->program_count[p];
@@ -178,7 +179,7 @@ static tally misplace(void)
 /* Leaves out what brings something, or what writes it where nothing else in its program does. */
 static tally leave_out(void)
 {
-    const bp_graph *graph = &b.runtime.graph;
+    const bp_graph *graph = &b.plan.graph;
     tally t = {0, 0};
     for (uint32_t p = 0; p < BP_PROGRAM_COUNT; p++) {
         const uint32_t first = graph->program_first[p], end = first + graph->program_count[p];
@@ -217,7 +218,7 @@ static bp_spec offload_spec(const bp_offload *offload)
 static void every_mutant_is_refused(const bp_spec *spec)
 {
     bed_open(spec);
-    assert_true(b.runtime.report.offload.arena_bytes > 0);
+    assert_true(b.plan.report.offload.arena_bytes > 0);
     const tally one = mutate();
     const tally two = misplace();
     const tally three = leave_out();
@@ -246,7 +247,7 @@ static void copies_that_are_not_what_they_were(void **state)
     every_mutant_is_refused(&spec);
     spec.offload.room = 320000; /* some stay from one use to the next */
     every_mutant_is_refused(&spec);
-    assert_true(b.runtime.resident.bytes > 50000 && b.runtime.resident.bytes < 100000);
+    assert_true(b.plan.resident.bytes > 50000 && b.plan.resident.bytes < 100000);
 }
 
 /* Whatever an op writes, frozen weights in read-only memory in its place are refused. */
@@ -259,7 +260,7 @@ static void read_only_memory_is_never_written(void **state)
     spec.rules = &rule;
     spec.rule_count = 1;
     bed_open(&spec);
-    const bp_graph *graph = &b.runtime.graph;
+    const bp_graph *graph = &b.plan.graph;
     uint32_t frozen = BP_NO_BUFFER, said = 0, tried = 0;
     for (uint32_t i = 1; i < graph->used.buffers; i++) {
         const bp_buffer *buffer = &graph->buffers[i];

@@ -21,6 +21,7 @@ enum { GATHERS_MOST = 256 };
 /* A plan of one rank, and where its gathers begin and end. */
 typedef struct ahead_fixture {
     bp_spec spec;
+    bp_plan plan;
     bp_runtime runtime;
     void *host;
     void *scratch;
@@ -45,7 +46,7 @@ static int64_t *request_number(bp_graph *graph, uint32_t op)
 
 static void find_gathers(bp_program_kind program)
 {
-    bp_graph *graph = &fixture.runtime.graph;
+    bp_graph *graph = &fixture.plan.graph;
     const uint32_t first = graph->program_first[program];
     const uint32_t end = first + graph->program_count[program];
     fixture.count = 0;
@@ -83,10 +84,10 @@ static void ahead_open(uint32_t depth, uint32_t rank, bool release)
     spec->gather_ahead = depth;
     const uint64_t bytes = plan_bytes(spec);
     assert_int_equal(posix_memalign(&fixture.host, 64, bytes), 0);
-    if (bp_runtime_plan(&fixture.runtime, spec, fixture.host, bytes) != BP_OK) {
-        fail_msg("%s %s", fixture.runtime.error.text, fixture.runtime.error.name);
+    if (bp_plan_make(&fixture.plan, spec, fixture.host, bytes) != BP_OK) {
+        fail_msg("%s %s", fixture.plan.error.text, fixture.plan.error.name);
     }
-    fixture.scratch_bytes = bp_verify_scratch(&fixture.runtime.graph);
+    fixture.scratch_bytes = bp_verify_scratch(&fixture.plan.graph);
     assert_int_equal(posix_memalign(&fixture.scratch, 64, fixture.scratch_bytes), 0);
 }
 
@@ -98,8 +99,8 @@ static void ahead_close(void)
 
 static bp_status verify(void)
 {
-    fixture.runtime.error = (bp_error){.code = BP_OK};
-    return bp_verify(&fixture.runtime.graph, fixture.spec.device, &fixture.spec.device_options,
+    fixture.plan.error = (bp_error){.code = BP_OK};
+    return bp_verify(&fixture.plan.graph, fixture.spec.device, &fixture.spec.device_options,
                      fixture.scratch, fixture.scratch_bytes);
 }
 
@@ -149,7 +150,7 @@ static void as_far_ahead_as_asked_for(void **state)
 
 static void swap_ops(uint32_t a, uint32_t b)
 {
-    bp_op *ops = fixture.runtime.graph.ops;
+    bp_op *ops = fixture.plan.graph.ops;
     const bp_op op = ops[a];
     ops[a] = ops[b];
     ops[b] = op;
@@ -158,7 +159,7 @@ static void swap_ops(uint32_t a, uint32_t b)
 /* The first op behind a wait that reads what has come. */
 static uint32_t use_of(uint32_t wait)
 {
-    const bp_graph *graph = &fixture.runtime.graph;
+    const bp_graph *graph = &fixture.plan.graph;
     const uint32_t pieces = graph->refs[graph->ops[wait].operand].buffer;
     for (uint32_t i = wait + 1;; i++) {
         const uint32_t count = bp_kernel_describe(graph->ops[i].kernel)->operand_count;
@@ -175,7 +176,7 @@ static uint32_t use_of(uint32_t wait)
 static void another_order_is_refused(void **state)
 {
     (void)state;
-    bp_graph *graph = &fixture.runtime.graph;
+    bp_graph *graph = &fixture.plan.graph;
     for (int form = 0; form < 2; form++) {
         ahead_open(1 + (uint32_t)form, 3, form == 1);
         find_gathers(BP_PROGRAM_STEP);

@@ -67,16 +67,16 @@ static void a_flush_sends_the_rest(void **state)
 static void who_owns_nothing_has_room_for_one(void **state)
 {
     (void)state;
-    static bp_runtime runtime;
+    static bp_plan plan;
     uint32_t ones = 0;
     for (uint32_t rank = 0; rank < 4; rank++) {
         bp_spec spec = model_fixture_spec();
         spec.ranks = spec.virtual_ranks = spec.accumulation = 4;
         spec.rank = rank;
         spec.sharing = BP_SHARING_GRADIENTS;
-        void *memory = plan_make(&runtime, &spec);
-        for (uint32_t i = 1; i < runtime.graph.used.buffers; i++) {
-            const bp_buffer *buffer = &runtime.graph.buffers[i];
+        void *memory = plan_make(&plan, &spec);
+        for (uint32_t i = 1; i < plan.graph.used.buffers; i++) {
+            const bp_buffer *buffer = &plan.graph.buffers[i];
             const bool gradients = buffer->class_of == BP_CLASS_GRADIENTS;
             assert_true(!gradients || buffer->bytes > 0);
             ones += gradients && buffer->bytes == sizeof(float);

@@ -20,12 +20,12 @@
 #include "tests/fixtures/plans/plan_made.h"
 #include "tests/fixtures/model_fixture.h"
 
-static bp_runtime runtime;
+static bp_plan plan;
 static void *memory;
 
-static void plan(const bp_spec *spec)
+static void plan_of(const bp_spec *spec)
 {
-    memory = plan_make(&runtime, spec);
+    memory = plan_make(&plan, spec);
 }
 
 static bool has(const char *name, const char *part)
@@ -44,12 +44,12 @@ static void compare(bool (*weight_offloaded)(const char *name, const bp_paramete
                     bool (*state_offloaded)(const char *name, const bp_parameter *p), uint32_t most)
 {
     uint32_t offload = 0, above = 0;
-    for (uint32_t i = 0; i < runtime.builder.parameter_count; i++) {
-        const bp_parameter *p = &runtime.builder.parameters[i];
-        const char *name = bp_build_name(&runtime.builder, i);
-        const bool weight = runtime.graph.buffers[p->weight].space == BP_SPACE_OFFLOAD;
+    for (uint32_t i = 0; i < plan.builder.parameter_count; i++) {
+        const bp_parameter *p = &plan.builder.parameters[i];
+        const char *name = bp_build_name(&plan.builder, i);
+        const bool weight = plan.graph.buffers[p->weight].space == BP_SPACE_OFFLOAD;
         const bool state = p->trainable && p->state[0] != BP_NO_BUFFER &&
-                           runtime.graph.buffers[p->state[0]].space == BP_SPACE_OFFLOAD;
+                           plan.graph.buffers[p->state[0]].space == BP_SPACE_OFFLOAD;
         if (weight != weight_offloaded(name, p) || state != state_offloaded(name, p)) {
             fail_msg("%s of %llu: weight %d, state %d", name, (unsigned long long)p->count, weight,
                      state);
@@ -121,17 +121,17 @@ static void what_is_offloaded(void **state)
     (void)state;
     bp_spec spec = wide_spec();
     spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL, .weights = BP_OFFLOAD_ALL};
-    plan(&spec);
+    plan_of(&spec);
     compare(trained_matrix, large_and_trained, 12);
 
     adapt(&spec);
     spec.offload = (bp_offload){.bases = BP_OFFLOAD_ALL};
-    plan(&spec);
+    plan_of(&spec);
     compare(frozen_matrix, never, 30);
 
     spec.lora.magnitudes = true;
     spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL};
-    plan(&spec);
+    plan_of(&spec);
     compare(never, large_and_trained, 40);
 }
 
@@ -145,7 +145,7 @@ static void what_is_trained_beside_blocks(void **state)
     spec.config.task = BP_TASK_CLASSES;
     spec.config.classes = 64;
     spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL, .weights = BP_OFFLOAD_ALL};
-    plan(&spec);
+    plan_of(&spec);
     compare(trained_and_scored, large_and_trained, 20);
 
     spec = wide_spec();
@@ -155,10 +155,10 @@ static void what_is_trained_beside_blocks(void **state)
     spec.working = BP_BF16;
     spec.gradient = BP_BF16;
     spec.master = BP_MASTER_SPLIT;
-    plan(&spec);
+    plan_of(&spec);
     compare(trained_matrix, large_and_trained, 20);
     spec.weights = BP_WEIGHT_FP8;
-    plan(&spec);
+    plan_of(&spec);
     compare(not_in_fp8, large_and_trained, 20);
 }
 
@@ -184,12 +184,11 @@ static void tables(void **state)
             spec.lora.rank = 0;
             spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL, .weights = BP_OFFLOAD_ALL};
         }
-        plan(&spec);
-        for (uint32_t i = 0; i < runtime.builder.parameter_count; i++) {
-            const char *name = bp_build_name(&runtime.builder, i);
+        plan_of(&spec);
+        for (uint32_t i = 0; i < plan.builder.parameter_count; i++) {
+            const char *name = bp_build_name(&plan.builder, i);
             const bool offload =
-                runtime.graph.buffers[runtime.builder.parameters[i].weight].space ==
-                BP_SPACE_OFFLOAD;
+                plan.graph.buffers[plan.builder.parameters[i].weight].space == BP_SPACE_OFFLOAD;
             table = table || (offload && has(name, "embed_tokens.weight"));
             head = head || (offload && has(name, "lm_head.weight"));
         }
@@ -211,23 +210,23 @@ static void sizes_one_by_one(void **state)
                                 .part_kind = BP_OFFLOAD_WEIGHTS,
                                 .part_count = 3,
                                 .part = {{12288, 2, 1}, {16384, 4, 3}, {7, 0, 0}}};
-    plan(&spec);
-    for (uint32_t i = 0; i < runtime.builder.parameter_count; i++) {
-        const bp_parameter *p = &runtime.builder.parameters[i];
-        const bool offload = runtime.graph.buffers[p->weight].space == BP_SPACE_OFFLOAD;
+    plan_of(&spec);
+    for (uint32_t i = 0; i < plan.builder.parameter_count; i++) {
+        const bp_parameter *p = &plan.builder.parameters[i];
+        const bool offload = plan.graph.buffers[p->weight].space == BP_SPACE_OFFLOAD;
         of[0] += offload && p->count == 12288;
         of[1] += offload && p->count == 16384;
         of[2] += offload && p->count != 12288 && p->count != 16384;
-        states += runtime.graph.buffers[p->state[0]].space == BP_SPACE_OFFLOAD;
+        states += plan.graph.buffers[p->state[0]].space == BP_SPACE_OFFLOAD;
     }
     free(memory);
     assert_true(of[0] == 1 && of[1] == 3 && of[2] == 0 && states == 8);
     spec.offload.part[0].of = 0; /* as of a size that a model has none of */
-    plan(&spec);
+    plan_of(&spec);
     of[0] = 0;
-    for (uint32_t i = 0; i < runtime.builder.parameter_count; i++) {
-        const bp_parameter *p = &runtime.builder.parameters[i];
-        of[0] += runtime.graph.buffers[p->weight].space == BP_SPACE_OFFLOAD && p->count == 12288;
+    for (uint32_t i = 0; i < plan.builder.parameter_count; i++) {
+        const bp_parameter *p = &plan.builder.parameters[i];
+        of[0] += plan.graph.buffers[p->weight].space == BP_SPACE_OFFLOAD && p->count == 12288;
     }
     free(memory);
     assert_int_equal(of[0], 0);
@@ -244,12 +243,12 @@ static void states_of_rows(void **state)
     spec.lora.tokens = chosen;
     spec.lora.token_count = 4;
     spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL};
-    plan(&spec);
+    plan_of(&spec);
     uint32_t rows = 0, others = 0;
-    for (uint32_t i = 0; i < runtime.builder.parameter_count; i++) {
-        const bp_parameter *p = &runtime.builder.parameters[i];
+    for (uint32_t i = 0; i < plan.builder.parameter_count; i++) {
+        const bp_parameter *p = &plan.builder.parameters[i];
         if (p->trainable && p->count >= 4096) {
-            const bool offload = runtime.graph.buffers[p->state[0]].space == BP_SPACE_OFFLOAD;
+            const bool offload = plan.graph.buffers[p->state[0]].space == BP_SPACE_OFFLOAD;
             assert_true(offload == (p->init != BP_INIT_ROWS));
             rows += p->init == BP_INIT_ROWS;
             others += p->init != BP_INIT_ROWS;
@@ -283,8 +282,8 @@ static void frozen_is_no_base(void **state)
     spec.rules = &frozen;
     spec.rule_count = 1;
     spec.offload = (bp_offload){.bases = BP_OFFLOAD_ALL};
-    plan(&spec);
-    assert_int_equal(runtime.report.offload.arena_bytes, 0);
+    plan_of(&spec);
+    assert_int_equal(plan.report.offload.arena_bytes, 0);
     free(memory);
 }
 
@@ -304,10 +303,10 @@ static void what_is_fixed(void **state)
             spec.rule_count = 1;
         }
         spec.offload.fixed = true;
-        plan(&spec);
-        for (uint32_t i = 0; i < runtime.builder.parameter_count; i++) {
-            const bp_parameter *p = &runtime.builder.parameters[i];
-            const bool host = runtime.graph.buffers[p->weight].space == BP_SPACE_HOST;
+        plan_of(&spec);
+        for (uint32_t i = 0; i < plan.builder.parameter_count; i++) {
+            const bp_parameter *p = &plan.builder.parameters[i];
+            const bool host = plan.graph.buffers[p->weight].space == BP_SPACE_HOST;
             assert_true(host == (!p->trainable && !p->statistic));
             fixed += host;
             moves += p->statistic;
@@ -320,7 +319,7 @@ static void what_is_fixed(void **state)
 /* Copies to the arena that have begun and are not waited for, of the program's step, at most. */
 static uint32_t copies_under_way(void)
 {
-    const bp_graph *graph = &runtime.graph;
+    const bp_graph *graph = &plan.graph;
     const uint32_t first = graph->program_first[BP_PROGRAM_STEP];
     uint32_t now = 0, most = 0;
     for (uint32_t i = first; i < first + graph->program_count[BP_PROGRAM_STEP]; i++) {
@@ -335,9 +334,9 @@ static uint32_t copies_under_way(void)
 static uint64_t largest_called(const char *name)
 {
     uint64_t most = 0;
-    for (uint32_t i = 1; i < runtime.graph.used.buffers; i++) {
-        const bp_buffer *b = &runtime.graph.buffers[i];
-        const bool it = has(bp_graph_name(&runtime.graph, i), name);
+    for (uint32_t i = 1; i < plan.graph.used.buffers; i++) {
+        const bp_buffer *b = &plan.graph.buffers[i];
+        const bool it = has(bp_graph_name(&plan.graph, i), name);
         const uint64_t count = b->bytes / bp_dtype_bytes(b->dtype);
         most = it && count > most ? count : most;
     }
@@ -354,37 +353,37 @@ static void what_is_brought(void **state)
     adapt(&spec);
     spec.quantised = BP_QUANTISED_NF4_DOUBLE;
     spec.offload = (bp_offload){.bases = BP_OFFLOAD_ALL};
-    plan(&spec);
+    plan_of(&spec);
     assert_int_equal(copies_under_way(), 1);
     assert_true(largest_called("nested_absmax") > 256);
     assert_int_equal(largest_called("brought_nested"), largest_called("nested_absmax"));
     free(memory);
     spec.offload.ahead = 2;
-    plan(&spec);
+    plan_of(&spec);
     assert_true(copies_under_way() > 2);
     free(memory);
 
     spec = wide_spec();
     spec.accumulation = 2;
     spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL, .gradients = BP_OFFLOAD_ALL};
-    plan(&spec);
+    plan_of(&spec);
     assert_int_equal(largest_called("gradient_here"), 4 * 1024 * 1024);
     free(memory);
     /* of checkpoints below one is brought at a time */
     bp_spec deep = model_fixture_spec();
     SET_FAMILY(&deep.config, bp_transformer, layers, 16);
     deep.policy = (bp_policy){.kind = BP_POLICY_SQRT};
-    plan(&deep);
-    const uint64_t all = runtime.report.class_most[BP_CLASS_CHECKPOINT];
+    plan_of(&deep);
+    const uint64_t all = plan.report.class_most[BP_CLASS_CHECKPOINT];
     free(memory);
     deep.offload = (bp_offload){.checkpoints = 1};
-    plan(&deep);
-    assert_true(2 * runtime.report.class_most[BP_CLASS_CHECKPOINT] < all);
+    plan_of(&deep);
+    assert_true(2 * plan.report.class_most[BP_CLASS_CHECKPOINT] < all);
     free(memory);
     /* of one that is no whole number of parts the last one is shorter */
     SET_FAMILY(&spec.config, bp_transformer, width, 600);
     spec.optimizer_options.max_grad_norm = 1.0;
-    plan(&spec);
+    plan_of(&spec);
     assert_int_equal(largest_called("gradient_here"), 4 * 600 * 600);
     free(memory);
 }
@@ -392,7 +391,7 @@ static void what_is_brought(void **state)
 /* Of the offloaded bytes of a copy: where they begin and end. */
 static bool copied_below(const bp_op *op, uint32_t operand, bp_ref *from, uint64_t *end)
 {
-    const bp_graph *graph = &runtime.graph;
+    const bp_graph *graph = &plan.graph;
     const bool copy = op->kernel == BP_KERNEL_copy_begin || op->kernel == BP_KERNEL_copy_wait;
     const bp_copy_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
     if (!copy) {
@@ -407,7 +406,7 @@ static bool copied_below(const bp_op *op, uint32_t operand, bp_ref *from, uint64
  * its bytes have been waited for by then. Returns the sum of them. */
 static uint32_t count_written_before(uint32_t *written)
 {
-    const bp_graph *graph = &runtime.graph;
+    const bp_graph *graph = &plan.graph;
     uint32_t sum = 0;
     memset(written, 0, graph->used.refs * sizeof *written);
     for (uint32_t p = 0; p < BP_PROGRAM_COUNT; p++) {
@@ -447,15 +446,15 @@ static void same_bytes_keep_their_order(void **state)
                                     .weights = which < 2 ? 0 : BP_OFFLOAD_ALL,
                                     .checkpoints = which >= 2 ? 1 : 0,
                                     .gradients = which < 4 ? BP_OFFLOAD_ALL : 0};
-        plan(&spec);
-        const size_t bytes = runtime.graph.used.refs * sizeof(uint32_t);
+        plan_of(&spec);
+        const size_t bytes = plan.graph.used.refs * sizeof(uint32_t);
         uint32_t *before = malloc(bytes), *after = malloc(bytes);
         assert_true(before != NULL && after != NULL);
         met += count_written_before(before);
         free(memory);
         for (uint32_t ahead = 1; ahead <= BP_OFFLOAD_AHEAD_MOST; ahead *= 4) {
             spec.offload.ahead = ahead;
-            plan(&spec);
+            plan_of(&spec);
             (void)count_written_before(after);
             assert_memory_equal(before, after, bytes);
             free(memory);

@@ -299,15 +299,15 @@ static void fetches_begin_earlier(void **state)
 /* Compiled with nothing ahead; then each of the last passes, and the verifier behind each. */
 static void verify_passes(bp_spec spec, const char *name)
 {
-    static bp_runtime runtime;
+    static bp_plan plan;
     const uint64_t bytes = plan_bytes(&spec);
     const bp_spec asked = spec;
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
     spec.gather_ahead = spec.offload.ahead = 0;
-    if (bp_runtime_count(&runtime, &spec, memory, bytes) == BP_OK &&
-        bp_runtime_write_counted(&runtime, memory, bytes) == BP_OK) {
-        bp_graph *graph = &runtime.graph;
+    if (bp_plan_count(&plan, &spec, memory, bytes) == BP_OK &&
+        bp_plan_write_counted(&plan, memory, bytes) == BP_OK) {
+        bp_graph *graph = &plan.graph;
         const uint64_t room = bp_verify_scratch(graph);
         void *scratch = malloc((size_t)room);
         assert_non_null(scratch);
@@ -316,8 +316,8 @@ static void verify_passes(bp_spec spec, const char *name)
                 bp_passes_order[i].program(graph, &asked);
             }
             if (bp_verify(graph, spec.device, &spec.device_options, scratch, room) != BP_OK) {
-                fail_msg("%s, %s: %s %s", name, bp_passes_order[i].name, runtime.error.text,
-                         runtime.error.name);
+                fail_msg("%s, %s: %s %s", name, bp_passes_order[i].name, plan.error.text,
+                         plan.error.name);
             }
         }
         free(scratch);

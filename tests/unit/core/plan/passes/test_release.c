@@ -33,7 +33,7 @@ static double distance(model_fixture *a, model_fixture *b, uint32_t i, uint32_t 
     float *x = model_fixture_read(a, i);
     float *y = model_fixture_read(b, j);
     double most = 0.0, scale = 0.0;
-    for (uint64_t k = 0; k < a->runtime.graph.buffers[i].bytes / 4; k++) {
+    for (uint64_t k = 0; k < a->plan.graph.buffers[i].bytes / 4; k++) {
         most = fmax(most, fabs((double)x[k] - (double)y[k]));
         scale = fmax(scale, fabs((double)x[k]));
     }
@@ -58,14 +58,14 @@ static double compare(const bp_spec *plain, const bp_spec *released, bool *exact
         assert_false(y.nonfinite);
         *exact = *exact && x.loss == y.loss && x.norm == y.norm;
     }
-    for (uint32_t i = 0; i < a.runtime.builder.parameter_count; i++) {
-        uint32_t weight = a.runtime.builder.parameters[i].weight;
-        double d = distance(&a, &b, weight, b.runtime.builder.parameters[i].weight);
+    for (uint32_t i = 0; i < a.plan.builder.parameter_count; i++) {
+        uint32_t weight = a.plan.builder.parameters[i].weight;
+        double d = distance(&a, &b, weight, b.plan.builder.parameters[i].weight);
         worst = fmax(worst, d);
     }
     *exact = *exact && worst == 0.0;
-    assert_true(b.runtime.report.class_most[BP_CLASS_GRADIENTS] <
-                a.runtime.report.class_most[BP_CLASS_GRADIENTS]);
+    assert_true(b.plan.report.class_most[BP_CLASS_GRADIENTS] <
+                a.plan.report.class_most[BP_CLASS_GRADIENTS]);
     model_fixture_close(&b);
     model_fixture_close(&a);
     return worst;
@@ -163,7 +163,7 @@ static void test_tables_of_their_own_are_sliced(void **state)
         assert_true(i >= 4 || exact); /* without clipping the norm is added up by stages */
         model_fixture r;
         model_fixture_open(&r, &released, tokens, TOKENS);
-        assert_true(r.runtime.report.class_most[BP_CLASS_GRADIENTS] < 9001 * 16 * 2);
+        assert_true(r.plan.report.class_most[BP_CLASS_GRADIENTS] < 9001 * 16 * 2);
         model_fixture_close(&r);
     }
 }

@@ -91,7 +91,7 @@ typedef struct tensors {
 
 static tensors read_tensors(model_fixture *r, uint32_t i)
 {
-    const bp_parameter *p = &r->runtime.builder.parameters[i];
+    const bp_parameter *p = &r->plan.builder.parameters[i];
     return (tensors){model_fixture_read(r, p->weight), model_fixture_read(r, p->state[0]),
                      model_fixture_read(r, p->state[1])};
 }
@@ -127,11 +127,11 @@ static void check_element(const bp_spec *spec, double decay, uint32_t t, const d
 /* One step of `r`, and the gradients of its micro-batches from the probe, which has r's weights. */
 static void check_step(model_fixture *r, model_fixture *probe, uint32_t t)
 {
-    const uint32_t count = r->runtime.builder.parameter_count;
+    const uint32_t count = r->plan.builder.parameter_count;
     tensors *was = calloc(count, sizeof *was), *g = calloc((size_t)MICROS * count, sizeof *g);
     for (uint32_t i = 0; i < count; i++) {
         was[i] = read_tensors(r, i);
-        model_fixture_write(probe, probe->runtime.builder.parameters[i].weight, was[i].w);
+        model_fixture_write(probe, probe->plan.builder.parameters[i].weight, was[i].w);
     }
     for (uint32_t k = 0; k < MICROS; k++) {
         (void)model_fixture_step(probe);
@@ -141,7 +141,7 @@ static void check_step(model_fixture *r, model_fixture *probe, uint32_t t)
     }
     assert_false(model_fixture_step(r).nonfinite);
     for (uint32_t i = 0; i < count; i++) {
-        const bp_parameter *p = &r->runtime.builder.parameters[i];
+        const bp_parameter *p = &r->plan.builder.parameters[i];
         const tensors now = read_tensors(r, i);
         for (uint64_t e = 0; e < p->count; e++) {
             double each[MICROS];
@@ -151,7 +151,7 @@ static void check_step(model_fixture *r, model_fixture *probe, uint32_t t)
             const double before[3] = {(double)was[i].w[e], (double)was[i].m[e],
                                       (double)was[i].v[e]};
             const double after[3] = {(double)now.w[e], (double)now.m[e], (double)now.v[e]};
-            check_element(&r->runtime.spec, p->weight_decay, t, each, before, after);
+            check_element(&r->plan.spec, p->weight_decay, t, each, before, after);
         }
         free_tensors(now);
     }
@@ -196,7 +196,7 @@ static void test_adama_in_bytes(void **state)
         spec.policy.kind = BP_POLICY_FULL;
         model_fixture r;
         model_fixture_open(&r, &spec, tokens, TOKENS);
-        const bp_report *report = &r.runtime.report;
+        const bp_report *report = &r.plan.report;
         tape[i] = report->class_most[BP_CLASS_CHECKPOINT];
         if (i < 2) {
             gradients[i] = report->class_most[BP_CLASS_GRADIENTS];

@@ -18,28 +18,28 @@
 
 enum { GAPS = 16, TICKS = 4000 };
 
-static bp_runtime runtime;
+static bp_plan plan;
 static void *memory;
 
-static void plan(const bp_spec *spec)
+static void plan_of(const bp_spec *spec)
 {
-    memory = plan_make(&runtime, spec);
+    memory = plan_make(&plan, spec);
 }
 
 static const bp_copy_begin_scalars *scalars_of(const bp_op *op)
 {
-    return (const void *)(runtime.graph.scalars + op->scalar);
+    return (const void *)(plan.graph.scalars + op->scalar);
 }
 
 static bp_ref ref_of(const bp_op *op, uint32_t operand)
 {
-    return runtime.graph.refs[op->operand + operand];
+    return plan.graph.refs[op->operand + operand];
 }
 
 /* Whether an op begins to bring bytes from below; down: to write some there. */
 static bool begins(const bp_op *op, bool down)
 {
-    const bp_buffer *buffers = runtime.graph.buffers;
+    const bp_buffer *buffers = plan.graph.buffers;
     return op->kernel == BP_KERNEL_copy_begin &&
            buffers[ref_of(op, down ? 0 : 1).buffer].space == BP_SPACE_OFFLOAD;
 }
@@ -47,7 +47,7 @@ static bool begins(const bp_op *op, bool down)
 /* Whether nothing but a copy writes what an op brings: parts of what is updated are written. */
 static bool stays(const bp_op *op)
 {
-    const bp_graph *graph = &runtime.graph;
+    const bp_graph *graph = &plan.graph;
     const uint32_t buffer = ref_of(op, 0).buffer;
     for (uint32_t i = 0; i < graph->used.ops; i++) {
         const bp_op *other = &graph->ops[i];
@@ -71,9 +71,9 @@ static uint64_t bytes_read(void)
 {
     uint64_t bytes = 0;
     for (uint32_t p = 0; p < BP_PROGRAM_COUNT; p++) {
-        const uint64_t runs = bp_compile_runs(&runtime.spec, (bp_program_kind)p);
-        for (uint32_t i = 0; i < runtime.graph.program_count[p]; i++) {
-            const bp_op *op = &runtime.graph.ops[runtime.graph.program_first[p] + i];
+        const uint64_t runs = bp_compile_runs(&plan.spec, (bp_program_kind)p);
+        for (uint32_t i = 0; i < plan.graph.program_count[p]; i++) {
+            const bp_op *op = &plan.graph.ops[plan.graph.program_first[p] + i];
             bytes += begins(op, false) ? runs * (uint64_t)scalars_of(op)->width : 0;
         }
     }
@@ -102,7 +102,7 @@ static bool meet(bp_ref a, uint64_t a_bytes, bp_ref b, uint64_t b_bytes)
  * written below. */
 static void gap_behind(timeline *t, uint32_t at, uint32_t end)
 {
-    const bp_graph *graph = &runtime.graph;
+    const bp_graph *graph = &plan.graph;
     const bp_op *op = &graph->ops[at];
     const uint64_t width = (uint64_t)scalars_of(op)->width;
     const bp_buffer *now = &graph->buffers[ref_of(op, 0).buffer];
@@ -134,7 +134,7 @@ static void gap_behind(timeline *t, uint32_t at, uint32_t end)
 /* Of a plan in which nothing is kept: the gaps of its one program, and what lives when. */
 static void lay_out(timeline *t)
 {
-    const bp_graph *graph = &runtime.graph;
+    const bp_graph *graph = &plan.graph;
     const uint32_t first = graph->program_first[BP_PROGRAM_STEP];
     const uint32_t end = first + graph->program_count[BP_PROGRAM_STEP];
     *t = (timeline){.count = 0};
@@ -195,10 +195,10 @@ static uint32_t against_every_choice(bp_spec spec)
 {
     static timeline t;
     uint32_t partly = 0;
-    plan(&spec);
+    plan_of(&spec);
     lay_out(&t);
-    const uint64_t read = bytes_read(), least = runtime.report.lower_bound_bytes;
-    assert_true(t.count >= 4 && runtime.resident.bytes == 0 && runtime.resident.most == 0);
+    const uint64_t read = bytes_read(), least = plan.report.lower_bound_bytes;
+    assert_true(t.count >= 4 && plan.resident.bytes == 0 && plan.resident.most == 0);
     free(memory);
     uint64_t all = t.free;
     for (uint32_t i = 0; i < t.count; i++) {
@@ -206,19 +206,19 @@ static uint32_t against_every_choice(bp_spec spec)
     }
     for (uint32_t k = 0; k < 12; k++) {
         spec.offload.room = least / 2 + k * (least / 2 + all) / 11;
-        plan(&spec);
+        plan_of(&spec);
         const uint64_t kept = every_choice(&t, spec.offload.room);
-        assert_int_equal(runtime.resident.bytes, kept);
-        assert_int_equal(runtime.resident.most, kept);
+        assert_int_equal(plan.resident.bytes, kept);
+        assert_int_equal(plan.resident.most, kept);
         assert_int_equal(bytes_read(), read - kept);
-        assert_true(runtime.report.lower_bound_bytes <= least ||
-                    runtime.report.lower_bound_bytes <= spec.offload.room);
+        assert_true(plan.report.lower_bound_bytes <= least ||
+                    plan.report.lower_bound_bytes <= spec.offload.room);
         partly += kept > t.free && kept < all ? 1 : 0;
         free(memory);
     }
     spec.offload.room = UINT64_MAX / 4;
-    plan(&spec);
-    assert_int_equal(runtime.resident.bytes, all);
+    plan_of(&spec);
+    assert_int_equal(plan.resident.bytes, all);
     free(memory);
     return partly;
 }
@@ -244,7 +244,7 @@ static void as_much_as_any_choice(void **state)
 /* Bytes that are read in each program at least: of what is not written there, once. */
 static uint64_t read_once(void)
 {
-    const bp_graph *graph = &runtime.graph;
+    const bp_graph *graph = &plan.graph;
     uint64_t bytes = 0;
     for (uint32_t p = 0; p < BP_PROGRAM_COUNT; p++) {
         const uint32_t first = graph->program_first[p], end = first + graph->program_count[p];
@@ -264,10 +264,9 @@ static uint64_t read_once(void)
                         ref_of(other, 1).offset == ref_of(op, 1).offset &&
                         (uint64_t)scalars_of(other)->width == width;
             }
-            bytes += again || !begins(op, false)
-                         ? 0
-                         : bp_compile_runs(&runtime.spec, (bp_program_kind)p) *
-                               (uint64_t)scalars_of(op)->width;
+            bytes += again || !begins(op, false) ? 0
+                                                 : bp_compile_runs(&plan.spec, (bp_program_kind)p) *
+                                                       (uint64_t)scalars_of(op)->width;
         }
     }
     return bytes;
@@ -290,14 +289,14 @@ static void nothing_is_read_twice(void **state)
         spec.policy.kind = which == 1 ? BP_POLICY_MEMORY_POOR : BP_POLICY_FULL;
         spec.offload.gradients = which >= 4 ? BP_OFFLOAD_ALL : 0;
         spec.gradient_int8 = which == 5;
-        plan(&spec);
+        plan_of(&spec);
         const uint64_t read = bytes_read(), once = read_once();
         free(memory);
         spec.offload.room = UINT64_MAX / 4;
-        plan(&spec);
+        plan_of(&spec);
         assert_true(once < read);
         assert_int_equal(bytes_read(), once);
-        assert_int_equal(runtime.resident.bytes, read - once);
+        assert_int_equal(plan.resident.bytes, read - once);
         free(memory);
     }
 }

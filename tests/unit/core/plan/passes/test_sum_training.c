@@ -117,7 +117,7 @@ static void test_losses_are_near_those_of_full_gradients(void **state)
 /* What one step of SGD at a rate of 1 without clipping took from a weight: its gradient. */
 static float *gradient_of(model_fixture *r, const float *before, uint32_t parameter)
 {
-    const bp_parameter *p = &r->runtime.builder.parameters[parameter];
+    const bp_parameter *p = &r->plan.builder.parameters[parameter];
     float *after = model_fixture_read(r, p->weight);
     for (uint64_t e = 0; e < p->count; e++) {
         after[e] = before[e] - after[e];
@@ -147,16 +147,16 @@ static void compare_gradients(const bp_spec *spec, double widths)
     full.gradient_int8 = false;
     model_fixture_open(&a, spec, tokens, TOKENS);
     model_fixture_open(&b, &full, tokens, TOKENS);
-    const uint32_t count = a.runtime.builder.parameter_count;
+    const uint32_t count = a.plan.builder.parameter_count;
     float **before = calloc(count, sizeof *before);
     for (uint32_t i = 0; i < count; i++) {
-        before[i] = model_fixture_read(&a, a.runtime.builder.parameters[i].weight);
+        before[i] = model_fixture_read(&a, a.plan.builder.parameters[i].weight);
     }
     bp_outcome x = model_fixture_step(&a), y = model_fixture_step(&b);
     assert_true(x.loss == y.loss && fabs(x.norm - y.norm) <= 0.01 * y.norm);
     for (uint32_t i = 0; i < count; i++) {
         float *got = gradient_of(&a, before[i], i), *right = gradient_of(&b, before[i], i);
-        check_gradient(got, right, a.runtime.builder.parameters[i].count, widths);
+        check_gradient(got, right, a.plan.builder.parameters[i].count, widths);
         free(right);
         free(got);
         free(before[i]);
@@ -197,15 +197,15 @@ static void test_bytes(void **state)
         model_fixture r;
         model_fixture_open(&r, &spec, tokens, TOKENS);
         uint64_t sums = 0;
-        const bp_builder *builder = &r.runtime.builder;
+        const bp_builder *builder = &r.plan.builder;
         for (uint32_t i = 0; i < builder->parameter_count; i++) {
-            const bp_buffer *sum = &r.runtime.graph.buffers[builder->parameters[i].sum];
+            const bp_buffer *sum = &r.plan.graph.buffers[builder->parameters[i].sum];
             assert_int_equal(sum->bytes,
                              bp_codec_bytes(builder->parameters[i].count, BP_CODEC_COMPANDED8));
             assert_int_equal(sum->scope, micros > 1 ? BP_SCOPE_GROUP : BP_SCOPE_PROGRAM);
             sums += bp_size_align(sum->bytes, BP_ARENA_ALIGNMENT);
         }
-        const uint64_t most = r.runtime.report.class_most[BP_CLASS_GRADIENTS];
+        const uint64_t most = r.plan.report.class_most[BP_CLASS_GRADIENTS];
         const uint64_t slice = UINT64_C(65536) * 4 + 24 * BP_ARENA_ALIGNMENT;
         assert_true(most >= sums && most <= sums + slice);
         model_fixture_close(&r);
@@ -259,12 +259,12 @@ static void test_overflow_skips_the_step(void **state)
                                 .hysteresis = 1};
     model_fixture r;
     model_fixture_open(&r, &spec, tokens, TOKENS);
-    const uint32_t weight = r.runtime.builder.parameters[0].weight;
+    const uint32_t weight = r.plan.builder.parameters[0].weight;
     void *before = model_fixture_read(&r, weight);
     bp_outcome outcome = model_fixture_step(&r);
     void *after = model_fixture_read(&r, weight);
     assert_true(outcome.skipped);
-    assert_memory_equal(before, after, r.runtime.graph.buffers[weight].bytes);
+    assert_memory_equal(before, after, r.plan.graph.buffers[weight].bytes);
     free(after);
     free(before);
     for (uint32_t i = 0; i < 8 && outcome.skipped; i++) {

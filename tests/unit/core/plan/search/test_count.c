@@ -16,7 +16,7 @@
 #include "tests/fixtures/plans/spec_case.h"
 #include "tests/fixtures/share.h"
 
-static bp_runtime runtime;
+static bp_plan plan;
 
 static void equal_rows(const char *name, const char *table, uint32_t used, uint32_t reserved)
 {
@@ -29,7 +29,7 @@ static void equal_rows(const char *name, const char *table, uint32_t used, uint3
 static void check_places(const char *name)
 {
     static plan_checked checked[8192];
-    const bp_graph *graph = &runtime.graph;
+    const bp_graph *graph = &plan.graph;
     uint32_t count = 0;
     uint64_t end = 0;
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
@@ -40,7 +40,7 @@ static void check_places(const char *name)
             end = b->offset + b->bytes > end ? b->offset + b->bytes : end;
         }
     }
-    if (end > runtime.report.arena_bytes || !plan_checker(checked, count, end)) {
+    if (end > plan.report.arena_bytes || !plan_checker(checked, count, end)) {
         fail_msg("%s: buffers share bytes or lie outside the arena", name);
     }
     /* Two that live together at one place are seen. */
@@ -50,27 +50,27 @@ static void check_places(const char *name)
 
 static void check_plan(const bp_spec *spec, const char *name)
 {
-    const uint64_t scratch = bp_runtime_scratch(spec);
+    const uint64_t scratch = bp_plan_scratch(spec);
     void *memory = malloc((size_t)scratch);
     assert_non_null(memory);
-    if (bp_runtime_count(&runtime, spec, memory, scratch) != BP_OK) {
-        fail_msg("%s: %s %s", name, runtime.error.text, runtime.error.name);
+    if (bp_plan_count(&plan, spec, memory, scratch) != BP_OK) {
+        fail_msg("%s: %s %s", name, plan.error.text, plan.error.name);
     }
     free(memory);
-    const uint64_t bytes = runtime.host_bytes;
+    const uint64_t bytes = plan.host_bytes;
     assert_true(bytes >= scratch);
     memory = malloc((size_t)bytes);
     assert_non_null(memory);
-    if (bp_runtime_plan_dry(&runtime, memory, bytes) != BP_OK) {
-        fail_msg("%s: %s %s", name, runtime.error.text, runtime.error.name);
+    if (bp_plan_make_counted(&plan, memory, bytes) != BP_OK) {
+        fail_msg("%s: %s %s", name, plan.error.text, plan.error.name);
     }
-    const bp_graph_limits *used = &runtime.graph.used, *limit = &runtime.graph.limit;
+    const bp_graph_limits *used = &plan.graph.used, *limit = &plan.graph.limit;
     equal_rows(name, "buffers", used->buffers, limit->buffers);
     equal_rows(name, "ops", used->ops, limit->ops);
     equal_rows(name, "refs", used->refs, limit->refs);
     equal_rows(name, "scalars", used->scalars, limit->scalars);
     equal_rows(name, "names", used->name_bytes, limit->name_bytes);
-    assert_true(runtime.report.host_bytes <= bytes);
+    assert_true(plan.report.host_bytes <= bytes);
     check_places(name);
     free(memory);
 }
@@ -128,22 +128,22 @@ static void test_small_memories(void **state)
     char name[SPEC_CASE_NAME];
     bp_spec spec;
     assert_true(spec_case(0, &spec, name));
-    const uint64_t scratch = bp_runtime_scratch(&spec);
+    const uint64_t scratch = bp_plan_scratch(&spec);
     const uint64_t bytes = plan_bytes(&spec);
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
     for (uint64_t size = 0; size < scratch; size += scratch / 7) {
-        assert_int_equal(bp_runtime_count(&runtime, &spec, memory, size), BP_ERR_FIT);
-        assert_true(runtime.error.wanted == (int64_t)scratch);
+        assert_int_equal(bp_plan_count(&plan, &spec, memory, size), BP_ERR_FIT);
+        assert_true(plan.error.wanted == (int64_t)scratch);
     }
-    assert_int_equal(bp_runtime_count(&runtime, &spec, memory, scratch), BP_OK);
-    assert_true(runtime.host_bytes == bytes);
-    assert_int_equal(bp_runtime_plan_dry(&runtime, memory, bytes / 2), BP_ERR_FIT);
-    assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
-    const uint64_t used = runtime.report.host_bytes;
-    assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, used), BP_OK);
-    assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, used - 64), BP_ERR_FIT);
-    assert_true(runtime.error.wanted == (int64_t)bytes);
+    assert_int_equal(bp_plan_count(&plan, &spec, memory, scratch), BP_OK);
+    assert_true(plan.host_bytes == bytes);
+    assert_int_equal(bp_plan_make_counted(&plan, memory, bytes / 2), BP_ERR_FIT);
+    assert_int_equal(bp_plan_make(&plan, &spec, memory, bytes), BP_OK);
+    const uint64_t used = plan.report.host_bytes;
+    assert_int_equal(bp_plan_make(&plan, &spec, memory, used), BP_OK);
+    assert_int_equal(bp_plan_make(&plan, &spec, memory, used - 64), BP_ERR_FIT);
+    assert_true(plan.error.wanted == (int64_t)bytes);
     free(memory);
 }
 
@@ -159,11 +159,11 @@ static void test_too_many_ops(void **state)
     spec.sequence = 12;
     spec.config.positions = 12;
     spec.loss_rows = 1;
-    const uint64_t scratch = bp_runtime_scratch(&spec);
+    const uint64_t scratch = bp_plan_scratch(&spec);
     void *memory = malloc((size_t)scratch);
     assert_non_null(memory);
-    assert_int_equal(bp_runtime_count(&runtime, &spec, memory, scratch), BP_ERR_OVERFLOW);
-    assert_non_null(strstr(runtime.error.text, "too many ops"));
+    assert_int_equal(bp_plan_count(&plan, &spec, memory, scratch), BP_ERR_OVERFLOW);
+    assert_non_null(strstr(plan.error.text, "too many ops"));
     free(memory);
 }
 

@@ -42,13 +42,13 @@ static void *memory_for(const bp_fit_request *request, uint64_t *bytes)
 static uint64_t arena_of(const bp_fit_request *request, bp_policy policy)
 {
     bp_spec spec = request->spec;
-    static bp_runtime runtime;
+    static bp_plan plan;
     spec.policy = policy;
     uint64_t bytes = plan_bytes(&spec);
     void *memory = malloc((size_t)bytes);
-    assert_int_equal(bp_runtime_plan(&runtime, &spec, memory, bytes), BP_OK);
+    assert_int_equal(bp_plan_make(&plan, &spec, memory, bytes), BP_OK);
     free(memory);
-    return runtime.report.arena_bytes;
+    return plan.report.arena_bytes;
 }
 
 /* verifies compile-4.ecdd */

@@ -140,22 +140,22 @@ static void measure(const bp_spec *spec)
 
 /* How often an action's ops come one after the other: backward goes through all micro-batches of a
  * program at once, forward and AdamA through one after the other. */
-static uint32_t repeats(const bp_runtime *runtime, const bp_action *action)
+static uint32_t repeats(const bp_plan *plan, const bp_action *action)
 {
-    const bool one = runtime->spec.gradient_release == BP_RELEASE_ADAMA;
-    return action->kind == BP_ACTION_FORWARD || one ? 1 : runtime->compile.micros;
+    const bool one = plan->spec.gradient_release == BP_RELEASE_ADAMA;
+    return action->kind == BP_ACTION_FORWARD || one ? 1 : plan->compile.micros;
 }
 
 /* The ops of one action from `first` on: those of its trial, as often as they come, then, behind a
  * backward, what gradient release and sums in 8 bits add. Returns where the next action begins. */
-static uint32_t compare_action(const bp_runtime *runtime, uint32_t first, uint32_t end)
+static uint32_t compare_action(const bp_plan *plan, uint32_t first, uint32_t end)
 {
-    const bp_graph *graph = &runtime->graph;
+    const bp_graph *graph = &plan->graph;
     const uint32_t index = graph->ops[first].action;
-    const bp_action *action = &runtime->compile.actions[index];
+    const bp_action *action = &plan->compile.actions[index];
     const uint32_t place = place_of(action->stage, action->variant);
     const bare_fixture_ops *ops = &found.measured[action->kind][action->stage][place];
-    const uint32_t wanted = repeats(runtime, action) * ops->count;
+    const uint32_t wanted = repeats(plan, action) * ops->count;
     uint32_t next = first;
     assert_int_equal(graph->ops[first].stage, action->stage);
     if (wanted == 0 && action->kind == BP_ACTION_FORWARD) {
@@ -174,8 +174,7 @@ static uint32_t compare_action(const bp_runtime *runtime, uint32_t first, uint32
         }
         i += counts(&graph->ops[next]) ? 1 : 0;
     }
-    const bool more =
-        runtime->spec.gradient_release != BP_RELEASE_NONE || runtime->spec.gradient_int8;
+    const bool more = plan->spec.gradient_release != BP_RELEASE_NONE || plan->spec.gradient_int8;
     while (action->kind == BP_ACTION_BACKWARD && next < end && graph->ops[next].action == index) {
         assert_true(more || !counts(&graph->ops[next]));
         next++;
@@ -185,9 +184,9 @@ static uint32_t compare_action(const bp_runtime *runtime, uint32_t first, uint32
     return next;
 }
 
-static void compare_program(const bp_runtime *runtime, bp_program_kind program)
+static void compare_program(const bp_plan *plan, bp_program_kind program)
 {
-    const bp_graph *graph = &runtime->graph;
+    const bp_graph *graph = &plan->graph;
     const uint32_t end = graph->program_first[program] + graph->program_count[program];
     uint32_t shared = 0;
     uint32_t next = graph->program_first[program];
@@ -195,30 +194,30 @@ static void compare_program(const bp_runtime *runtime, bp_program_kind program)
         shared += graph->ops[i].kernel == BP_KERNEL_rotary_table ? 1 : 0;
     }
     /* One for each kind of layers. */
-    assert_true(shared <= (runtime->spec.model == &bp_model_modernbert ? 2 : 1));
+    assert_true(shared <= (plan->spec.model == &bp_model_modernbert ? 2 : 1));
     while (next < end && graph->ops[next].action != UINT32_MAX) {
-        next = compare_action(runtime, next, end);
+        next = compare_action(plan, next, end);
     }
 }
 
 /* Returns the lowest stage that is trained. */
 static uint32_t compare_policy(bp_spec spec, bp_policy policy)
 {
-    static bp_runtime runtime;
+    static bp_plan plan;
     spec.policy = policy;
     const uint64_t bytes = plan_bytes(&spec);
     void *memory = malloc((size_t)bytes);
     assert_non_null(memory);
-    if (bp_runtime_plan(&runtime, &spec, memory, bytes) != BP_OK) {
-        fail_msg("%s: %s %s", found.name, runtime.error.text, runtime.error.name);
+    if (bp_plan_make(&plan, &spec, memory, bytes) != BP_OK) {
+        fail_msg("%s: %s %s", found.name, plan.error.text, plan.error.name);
     }
     for (uint32_t p = BP_PROGRAM_STEP; p <= BP_PROGRAM_MICRO_NEXT; p++) {
-        if (runtime.graph.program_count[p] > 0) {
-            compare_program(&runtime, (bp_program_kind)p);
+        if (plan.graph.program_count[p] > 0) {
+            compare_program(&plan, (bp_program_kind)p);
         }
     }
     free(memory);
-    return runtime.compile.first;
+    return plan.compile.first;
 }
 
 /* A schedule in which every stage keeps its set number `index`, where it has so many. */

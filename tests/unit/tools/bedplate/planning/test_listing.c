@@ -38,14 +38,14 @@ void frontier_page(bp_text *out, const frontier *f)
 }
 
 static hand_program h;
-static bp_runtime runtime;
+static bp_plan plan;
 static char text[1 << 16];
 static output out;
 static char *written;
 static size_t written_bytes;
 
 /* A plan of w and t on the device, and with `far` of a buffer on the host. */
-static void plan(bool with_far)
+static void plan_of(bool with_far)
 {
     hand_begin(&h);
     bp_ref w = hand_buffer(&h, "w", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, BYTES);
@@ -60,9 +60,9 @@ static void plan(bool with_far)
         hand_fabric_wait(&h, gather, far, BYTES, first, 256);
     }
     assert_int_equal(hand_plan(&h, &bp_device_host), BP_OK);
-    runtime.graph = h.graph;
-    runtime.report = h.report;
-    runtime.report.parameters = 100;
+    plan.graph = h.graph;
+    plan.report = h.report;
+    plan.report.parameters = 100;
 }
 
 static void begin_output(void)
@@ -95,9 +95,9 @@ static void listings_show_engines_and_spaces(void **state)
 {
     (void)state;
     for (int far = 0; far < 2; far++) {
-        plan(far != 0);
+        plan_of(far != 0);
         begin_output();
-        listing_put(&out.text, &runtime);
+        listing_put(&out.text, &plan);
         (void)end_output();
         has(far != 0 ? "program step: 5 ops, 2,048 bytes of operands, 1,024 bytes copied, "
                        "768 bytes from other ranks\n"
@@ -117,9 +117,9 @@ static void plans_account_for_the_host_arena(void **state)
 {
     (void)state;
     for (int far = 0; far < 2; far++) {
-        plan(far != 0);
+        plan_of(far != 0);
         begin_output();
-        host_arena_put(&out.text, &runtime.report, false);
+        host_arena_put(&out.text, &plan.report, false);
         (void)end_output();
         assert_string_equal(text, far == 0 ? ""
                                            : "host arena  1,280 bytes (1.25 KiB)\n"
@@ -128,7 +128,7 @@ static void plans_account_for_the_host_arena(void **state)
                                              "  tape      1,280 bytes at most\n");
         begin_output();
         json_begin(&out);
-        host_arena_json(&out, &runtime.report, false);
+        host_arena_json(&out, &plan.report, false);
         json_end(&out);
         (void)end_output();
         has("{\"host_arena\": {\"arena_bytes\": 1280, \"lower_bound_bytes\": 1280, "
@@ -148,9 +148,9 @@ static void maps_are_of_one_space_each(void **state)
 {
     (void)state;
     for (int far = 0; far < 2; far++) {
-        plan(far != 0);
+        plan_of(far != 0);
         begin_output();
-        assert_int_equal(listing_map(&out.text, &runtime, "hand", true), BP_OK);
+        assert_int_equal(listing_map(&out.text, &plan, "hand", true), BP_OK);
         (void)end_output();
         has("{\"title\":\"hand\",\"arena_bytes\":2048,", true);
         has("{\"title\":\"host arena\",\"arena_bytes\":1280,", far != 0);
@@ -160,11 +160,11 @@ static void maps_are_of_one_space_each(void **state)
         assert_true(far == 0 || strstr(text, "\"name\":\"far\"") > second);
         assert_true(strstr(text, "\"name\":\"w\"") < second);
         begin_output();
-        assert_int_equal(listing_map(&out.text, &runtime, "hand", false), BP_OK);
+        assert_int_equal(listing_map(&out.text, &plan, "hand", false), BP_OK);
         (void)end_output();
         has("host arena", far != 0);
         begin_output();
-        assert_int_equal(listing_page(&out.text, &runtime, "hand", "how", NULL), BP_OK);
+        assert_int_equal(listing_page(&out.text, &plan, "hand", "how", NULL), BP_OK);
         (void)end_output();
         has("<h2>host arena</h2>", far != 0);
         has("<p>curve</p>", false);

@@ -118,7 +118,7 @@ static bp_spec gpt2(bool apart)
 static void feed(model_fixture *r, bp_source *source)
 {
     r->feed.source = source;
-    r->feed.group = r->feed.batch * r->runtime.spec.accumulation;
+    r->feed.group = r->feed.batch * r->plan.spec.accumulation;
     assert_int_equal(bp_feed_init(&r->feed, &r->error), BP_OK);
 }
 
@@ -198,7 +198,7 @@ static void learned_places_have_the_gradient_of_the_loss(void **state)
     model_fixture_open(&r, &spec, ids, 1000);
     feed(&r, &p.tokens.source);
     double difference, norm;
-    const bp_parameter *table = &r.runtime.builder.parameters[1];
+    const bp_parameter *table = &r.plan.builder.parameters[1];
     model_fixture_differ(&r, table, 1e-2, &difference, &norm);
     assert_true(norm > 1e-3);
     assert_true(fabs(difference - norm) < 2e-3 * norm);

@@ -76,13 +76,13 @@ static void fixture_close(fixture *d)
 
 static bool is_own(const fixture *d, uint32_t p)
 {
-    return d->r.runtime.builder.parameters[p].base == BP_NO_PARAMETER;
+    return d->r.plan.builder.parameters[p].base == BP_NO_PARAMETER;
 }
 
 static const char *name_of(const fixture *d, uint32_t p)
 {
     const bp_runtime *runtime = &d->r.runtime;
-    return bp_graph_name(&runtime->graph, runtime->builder.parameters[p].weight);
+    return bp_graph_name(&runtime->plan->graph, runtime->plan->builder.parameters[p].weight);
 }
 
 static bool is_dense(const char *name)
@@ -162,8 +162,8 @@ static void add_int8(fixture *d, const char *name, uint64_t rows, uint64_t colum
 static void add_model(fixture *d, bp_quantised form)
 {
     const bp_runtime *runtime = &d->r.runtime;
-    for (uint32_t p = 0; p < runtime->builder.parameter_count && is_own(d, p); p++) {
-        const bp_parameter *parameter = &runtime->builder.parameters[p];
+    for (uint32_t p = 0; p < runtime->plan->builder.parameter_count && is_own(d, p); p++) {
+        const bp_parameter *parameter = &runtime->plan->builder.parameters[p];
         const uint64_t *shape = parameter->shape;
         const char *name = name_of(d, p);
         if (form == BP_QUANTISED_NONE || !is_dense(name)) {
@@ -230,9 +230,9 @@ static void codes_go_in_bit_for_bit(void **state)
         fixture_open(&d, (bp_quantised)form);
         add_model(&d, (bp_quantised)form);
         assert_int_equal(load(&d), BP_OK);
-        for (uint32_t p = 0; p < d.r.runtime.builder.parameter_count && is_own(&d, p); p++) {
+        for (uint32_t p = 0; p < d.r.plan.builder.parameter_count && is_own(&d, p); p++) {
             float nested[BP_NESTED_SCALES + 1], values[200];
-            if (!bp_build_quantised(&d.r.runtime.builder, p)) {
+            if (!bp_build_quantised(&d.r.plan.builder, p)) {
                 continue;
             }
             const bp_quantised_matrix m = matrix_of(&d, name_of(&d, p), (bp_quantised)form, nested);
@@ -257,8 +257,8 @@ static void codes_become_floats(void **state)
         fixture_open(&d, BP_QUANTISED_NONE);
         add_model(&d, (bp_quantised)form);
         assert_int_equal(load(&d), BP_OK);
-        for (uint32_t p = 0; p < d.r.runtime.builder.parameter_count && is_own(&d, p); p++) {
-            const bp_parameter *parameter = &d.r.runtime.builder.parameters[p];
+        for (uint32_t p = 0; p < d.r.plan.builder.parameter_count && is_own(&d, p); p++) {
+            const bp_parameter *parameter = &d.r.plan.builder.parameters[p];
             float nested[BP_NESTED_SCALES + 1], value;
             if (!is_dense(name_of(&d, p))) {
                 continue;
@@ -407,7 +407,7 @@ static void too_large_for_eight_bits(void **state)
     assert_non_null(strstr(d.error.text, "too large"));
     float values[64] = {0.0f};
     const uint32_t dense = 4; /* wte, wpe, ln_1 and its bias come before */
-    assert_true(bp_build_quantised(&d.r.runtime.builder, dense));
+    assert_true(bp_build_quantised(&d.r.plan.builder, dense));
     assert_int_equal(bp_runtime_quantise(&d.r.runtime, dense, 0, 3, values, 61), BP_ERR_USAGE);
     assert_int_equal(bp_runtime_quantise(&d.r.runtime, dense, 0, 0, values, 63), BP_ERR_USAGE);
     assert_int_equal(bp_runtime_quantise(&d.r.runtime, 0, 0, 0, values, 64), BP_ERR_USAGE);
@@ -427,7 +427,7 @@ typedef struct port {
 
 static void port_open(port *p, fixture *d, const char *path, bp_quantised form)
 {
-    const bp_model_config *config = &d->r.runtime.spec.config;
+    const bp_model_config *config = &d->r.plan.spec.config;
     const bp_tensor_naming *naming = &bp_family_find("gpt2")->naming;
     *p = (port){.memory = malloc(SCRATCH_BYTES), .work = malloc(SCRATCH_BYTES)};
     p->room = (bp_staging){p->memory, SCRATCH_BYTES};
@@ -502,7 +502,7 @@ static void what_is_quantised_stays(void **state)
 /* Of the bytes of all quantised weights. */
 static uint64_t codes_digest(fixture *d)
 {
-    const bp_graph *graph = &d->r.runtime.graph;
+    const bp_graph *graph = &d->r.plan.graph;
     uint64_t digest = 1469598103934665603u;
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
         const bp_buffer *buffer = &graph->buffers[i];

@@ -104,7 +104,7 @@ static bp_status load_one(fixture *d, const char *name, const char *type, const 
 
 static void assert_counts(fixture *d, int32_t first, int32_t second)
 {
-    int32_t *counts = model_fixture_read(&d->r, d->r.runtime.builder.batches.buffer);
+    int32_t *counts = model_fixture_read(&d->r, d->r.plan.builder.batches.buffer);
     assert_int_equal(counts[0], first);
     assert_int_equal(counts[1], second);
     free(counts);
@@ -171,10 +171,10 @@ static void counts_are_written(void **state)
                             .path = "m",
                             .scratch = {d->scratch, SCRATCH},
                             .error = &d->error};
-    model_fixture_write(&d->r, d->r.runtime.builder.batches.buffer, counts);
+    model_fixture_write(&d->r, d->r.plan.builder.batches.buffer, counts);
     assert_int_equal(bp_hf_weights_save(&d->r.runtime, &place, &form), BP_OK);
     const int32_t none[2] = {0, 0};
-    model_fixture_write(&d->r, d->r.runtime.builder.batches.buffer, none);
+    model_fixture_write(&d->r, d->r.plan.builder.batches.buffer, none);
     assert_int_equal(bp_hf_weights_load(&d->r.runtime, &place), BP_OK);
     assert_counts(d, 3, 70000);
     /* with less and less room for their names */

@@ -82,9 +82,10 @@ static void fixture_free(fixture *d)
 static void add_model(fixture *d, bp_dtype dtype)
 {
     const bp_runtime *runtime = &d->r.runtime;
-    for (uint32_t p = 0; p < runtime->builder.parameter_count; p++) {
-        const bp_buffer *buffer = &runtime->graph.buffers[runtime->builder.parameters[p].weight];
-        made_add_values(&d->made, runtime->graph.names + buffer->name, dtype, buffer->rank,
+    for (uint32_t p = 0; p < runtime->plan->builder.parameter_count; p++) {
+        const bp_buffer *buffer =
+            &runtime->plan->graph.buffers[runtime->plan->builder.parameters[p].weight];
+        made_add_values(&d->made, runtime->plan->graph.names + buffer->name, dtype, buffer->rank,
                         buffer->shape, p);
     }
 }
@@ -127,9 +128,9 @@ static bp_status load(fixture *d)
 static void assert_loaded(fixture *d)
 {
     const bp_runtime *runtime = &d->r.runtime;
-    for (uint32_t p = 0; p < runtime->builder.parameter_count; p++) {
-        float *weights = model_fixture_read(&d->r, runtime->builder.parameters[p].weight);
-        for (size_t i = 0; i < runtime->builder.parameters[p].count; i++) {
+    for (uint32_t p = 0; p < runtime->plan->builder.parameter_count; p++) {
+        float *weights = model_fixture_read(&d->r, runtime->plan->builder.parameters[p].weight);
+        for (size_t i = 0; i < runtime->plan->builder.parameters[p].count; i++) {
             assert_true(weights[i] == made_value(p, i));
         }
         free(weights);
@@ -306,16 +307,16 @@ static void what_is_allowed_is_told_and_passes(void **state)
         assert_int_equal(load(d), BP_ERR_DATA);
         assert_int_equal(d->allowed, 2);
     }
-    float *wte = model_fixture_read(&d->r, d->r.runtime.builder.parameters[0].weight);
+    float *wte = model_fixture_read(&d->r, d->r.plan.builder.parameters[0].weight);
     d->place.allow = 7u;
     assert_int_equal(load(d), BP_OK);
     assert_int_equal(d->allowed, 3);
     assert_int_equal(d->faults[BP_TENSOR_MISSING], 1);
-    float *now = model_fixture_read(&d->r, d->r.runtime.builder.parameters[0].weight);
-    assert_memory_equal(now, wte, d->r.runtime.builder.parameters[0].count * sizeof *wte);
+    float *now = model_fixture_read(&d->r, d->r.plan.builder.parameters[0].weight);
+    assert_memory_equal(now, wte, d->r.plan.builder.parameters[0].count * sizeof *wte);
     free(now);
     free(wte);
-    now = model_fixture_read(&d->r, d->r.runtime.builder.parameters[2].weight);
+    now = model_fixture_read(&d->r, d->r.plan.builder.parameters[2].weight);
     assert_true(now[1] == made_value(2, 1));
     free(now);
     fixture_free(d);
