@@ -338,7 +338,7 @@ help:
 	@echo "  sanitize-short (AddressSanitizer, UBSan: most tests) aarch64 riscv64 (under qemu-user)"
 	@echo "  boards-m7 (a microcontroller under QEMU) tsan (threads) digests (the same bits in all of them)"
 	@echo "nightly    what .ci/run leaves: clang sanitize covered (lines, branches that it ran) boards fuzz"
-	@echo "           test-long mutants; make kit wants one of the same commit"
+	@echo "           test-long jobs mutants; make kit wants one of the same commit"
 	@echo "  mcdc (conditions that decide by themselves; needs clang-19) mcdc-gcc (the same by gcc 14, for comparison)"
 	@echo "  analysis (stack bound, coupling, cost of programs, cppcheck with MISRA: counts may only fall)"
 	@echo "  kit (runs what gives evidence and puts it into one archive)"

@@ -20,7 +20,7 @@ VARIANTS := sanitize-short aarch64,riscv64,boards-m7/tsan,digests
 test-variants:
 	@tests/goals.sh $(VARIANTS)
 # What .ci/run has no time for. It leaves build/nightly.stamp where all of it passed.
-NIGHTLY := clang digests-clang sanitize covered boards fuzz test-long bare mutants
+NIGHTLY := clang digests-clang sanitize covered boards fuzz test-long jobs bare mutants
 nightly:
 	@tests/nightly.sh $(NIGHTLY)
 # clang: its vectors, fused sums and order of evaluation, optimised: the tests of what computes.
@@ -114,6 +114,11 @@ soak: all
 
 # Every fault that the mutation test knows (tests/unit/core/ir/verify/test_mutants.c), family by family;
 # `make test` plants a share of them. An hour or two.
+# The pages' commands with the package and with the wheel, in a minimal system.
+.PHONY: jobs
+jobs: all
+	@tests/house/jobs.sh
+
 # A fresh clone in a minimal system.
 .PHONY: bare
 bare:

@@ -31,6 +31,12 @@ run() {
     err=$(tr -d '\0' <"$work/.err")
 }
 
+# messages: the lines of standard input that begin as the program's messages, without those about the task that was found and
+# weights that are random.
+messages() {
+    grep '^bedplate:' | grep -v '^bedplate: task: \|: a preset: the weights are random'
+}
+
 # expect CODE PATTERN ARGUMENTS: exit code and an extended regular expression in either stream.
 expect() {
     local want=$1 pattern=$2

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Pages: whole, alone by themselves, with what they are for, and no wider than a screen or a phone.
 . "$(dirname "$0")/../lib.sh"
+# verifies record-18.a65a
 
 browser=$(command -v chromium || command -v chromium-browser || true)
 [[ -n $browser ]] || echo "skipped: chromium is not here: widths of pages"

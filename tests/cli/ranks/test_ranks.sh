@@ -72,7 +72,7 @@ refused() {
     local words=$1
     shift
     trained refused --model tiny --data "$work/text" "$@"
-    [[ $code -eq 2 && $err == *"$words"* && $(grep -cv "a preset: the weights are random\|: task: " <<<"$err") -eq 1 ]]
+    [[ $code -eq 2 && $err == *"$words"* && $(messages <<<"$err" | wc -l) -eq 1 ]]
     check $? "$*: refused (exit $code)" "$err"
 }
 refused "the number of ranks has to divide" --fabric threads:3

@@ -21,7 +21,7 @@ ranks() {
     code=$?
     out=$(tr -d '\0' <"$work/.out")
     err=$(tr -d '\0' <"$work/.err")
-    said=$(grep -h '^bedplate:' "$work/.out" "$work/.err" | grep -v '^bedplate: task: \|: a preset: the weights are random')
+    said=$(cat "$work/.out" "$work/.err" | messages)
 }
 
 # ends CODE WORDS NAME: that exit code, and one message with these words.

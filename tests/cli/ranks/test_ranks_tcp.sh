@@ -42,7 +42,7 @@ gathered() {
         codes+="$? "
     done
     out=$(tr -d '\0' <"$work/.out.0")
-    said=$(cat "$work"/.err.* | grep '^bedplate:' | grep -v 'a save takes\|^bedplate: task: \|: a preset: the weights are random')
+    said=$(cat "$work"/.err.* | messages | grep -v 'a save takes')
     err=$(cat "$work"/.err.*)
 }
 

@@ -28,6 +28,7 @@ static const char *ticks_of(const plot_axis *axis, uint32_t most)
     return words;
 }
 
+/* verifies record-17.185d */
 static void ticks_are_round(void **state)
 {
     static const struct {
@@ -53,6 +54,7 @@ static void ticks_are_round(void **state)
 }
 
 /* Ranges of many sizes, and of none at all, have at least two ticks and no more than asked for. */
+/* verifies record-17.185d */
 static void every_range_has_ticks(void **state)
 {
     static const plot_unit units[] = {PLOT_NUMBER, PLOT_BYTES, PLOT_SECONDS};
@@ -70,6 +72,7 @@ static void every_range_has_ticks(void **state)
     }
 }
 
+/* verifies record-17.185d */
 static void values_lie_between_the_edges(void **state)
 {
     (void)state;
