@@ -278,4 +278,17 @@ timeout --preserve-status -s INT 0.3 "$program" "${tight[@]}" >"$work/.out" 2>&1
 code=$?
 [[ $code -eq 130 && ! -e $work/tier ]]
 check $? "an interrupted plan ends with 130 and leaves nothing ($code)" "$(cat "$work/.out")"
+# So does one whose single candidates take seconds, and a training that is still planning; at once, within any of them.
+mkdir "$work/empty"
+long=(--model llama-13b --arena 80GB --offload "file:$work/empty/tier:400GB")
+for command in plan "train --data $work/text --max-seq-length 1024 --output-dir $work/empty/out"; do
+    for end in INT:130 TERM:143; do
+        read -ra words <<<"$command"
+        began=${EPOCHREALTIME/./}
+        timeout --preserve-status -s "${end%:*}" 2 "$program" "${words[@]}" "${long[@]}" >"$work/.out" 2>&1
+        code=$?
+        [[ $code -eq ${end#*:} && -z $(ls -A "$work/empty") && $((${EPOCHREALTIME/./} - began)) -lt 5000000 ]]
+        check $? "${words[0]} ends by ${end%:*} while it plans ($code, $((${EPOCHREALTIME/./} - began)) us)" "$(tail -3 "$work/.out")"
+    done
+done
 finish

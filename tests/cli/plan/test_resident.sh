@@ -84,6 +84,28 @@ awk 'BEGIN { printf "{\"question\": \"what\", \"context\": \""; for (i = 0; i < 
     print "\", \"answers\": {\"text\": [\"answer\"], \"answer_start\": [0]}}" }' >"$work/long.jsonl"
 within "questions with one context of 1 MB" --model "$work/bert" --task question-answering --doc-stride 3 \
     --data "$work/long.jsonl" "${rows[@]}"
+# Where texts and weights come from: each kind of tokenizer, GGUF, a directory; and a run that goes on.
+for kind in qwen2:805 gemma:1003 unigram:910; do
+    mkdir "$work/${kind%:*}"
+    cp "tests/golden/tokenizers/${kind%:*}/tokenizer.json" "$work/${kind%:*}"
+    run train --model tiny-llama "${small[@]}" --max-steps 0 --quiet --output-dir "$work/made" --overwrite-output-dir
+    sed -E "s/\"vocab_size\": [0-9]+/\"vocab_size\": ${kind#*:}/; s/\"max_position_embeddings\": [0-9]+/\"max_position_embeddings\": 128/" \
+        "$work/made/config.json" >"$work/${kind%:*}/config.json"
+    within "the tokenizer of ${kind%:*}" --model "$work/${kind%:*}" "${small[@]}" --threads 2
+done
+run train --model "$work/qwen2" "${small[@]}" --quiet --output-dir "$work/whole"
+run export --model "$work/whole" --to "$work/whole.gguf"
+within "a GGUF file" --model "$work/whole.gguf" "${small[@]}" --threads 2
+within "weights of a directory" --model "$work/whole" "${small[@]}" --threads 2 --save-dtype bf16
+for _ in 1 2 3; do # a run that goes on plans as it began
+    run train --model "$work/qwen2" "${small[@]}" --threads 2 --stop-at-step 1 --quiet --output-dir "$work/goes"
+    run train --model "$work/qwen2" "${small[@]}" --threads 2 --resume --json --quiet --output-dir "$work/goes"
+    resident=$(json peak_resident_bytes) planned=$(($(json arena_bytes) + $(json host_bytes)))
+    [[ $code -eq 0 && $resident -gt 0 && $resident -le $planned ]] && break
+    rm -rf "$work/goes"
+done
+[[ $code -eq 0 && $resident -gt 0 && $resident -le $planned ]]
+check $? "a run that goes on: planned $planned, resident $resident" "$err"
 within "adapters on 8 bits" --model tiny "${small[@]}" --threads 2 --lora-r 4 --load-in-8bit
 within "more data, accumulated" --model demo --data "$work/long" --max-steps 1 --optim adamw_8bit \
     --per-device-train-batch-size 1 --gradient-accumulation-steps 4 --max-seq-length 32 --threads 2
