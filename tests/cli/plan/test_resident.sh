@@ -84,7 +84,7 @@ awk 'BEGIN { printf "{\"question\": \"what\", \"context\": \""; for (i = 0; i < 
     print "\", \"answers\": {\"text\": [\"answer\"], \"answer_start\": [0]}}" }' >"$work/long.jsonl"
 within "questions with one context of 1 MB" --model "$work/bert" --task question-answering --doc-stride 3 \
     --data "$work/long.jsonl" "${rows[@]}"
-# Where texts and weights come from: each kind of tokenizer, GGUF, a directory; and a run that goes on.
+# Where texts, pictures and weights come from: each kind of tokenizer, GGUF, a directory; and a run that goes on.
 for kind in qwen2:805 gemma:1003 unigram:910; do
     mkdir "$work/${kind%:*}"
     cp "tests/golden/tokenizers/${kind%:*}/tokenizer.json" "$work/${kind%:*}"
@@ -97,6 +97,12 @@ run train --model "$work/qwen2" "${small[@]}" --quiet --output-dir "$work/whole"
 run export --model "$work/whole" --to "$work/whole.gguf"
 within "a GGUF file" --model "$work/whole.gguf" "${small[@]}" --threads 2
 within "weights of a directory" --model "$work/whole" "${small[@]}" --threads 2 --save-dtype bf16
+mkdir -p "$work/pictures"/{a,b}
+for ((i = 0; i < 8; i++)); do
+    { printf 'P5 8 8 255\n' && head -c 64 /dev/zero | tr '\0' "\\$((60 + i))"; } | tee "$work/pictures/a/$i.pgm" >"$work/pictures/b/$i.pgm"
+done
+within "images, in an arena of 110 KB" --model tiny-cnn --num-labels 2 --data "$work/pictures" --max-steps 2 \
+    --per-device-train-batch-size 2 --threads 2
 for _ in 1 2 3; do # a run that goes on plans as it began
     run train --model "$work/qwen2" "${small[@]}" --threads 2 --stop-at-step 1 --quiet --output-dir "$work/goes"
     run train --model "$work/qwen2" "${small[@]}" --threads 2 --resume --json --quiet --output-dir "$work/goes"

@@ -64,16 +64,26 @@ static bool next_file(FILE *maps, megabatch *pages)
     return false;
 }
 
-/* Bytes of all of them; `settle`: they are made resident, where the kernel knows how. */
+static void resolve_pages(uintptr_t begin, uintptr_t end)
+{
+    if (begin < end) {
+        (void)madvise((void *)begin, end - begin, POPULATE_READ);
+    }
+}
+
+/* Bytes of all of them; `resolve`: they are made resident, where the kernel knows how, but for the
+ * PTX, which together with small arenas would be more than a run ever has. */
 static uint64_t walk_files(bool resolve)
 {
+    const megabatch ptx = ptx_pages();
     FILE *maps = fopen("/proc/self/maps", "r");
     megabatch pages;
     uint64_t bytes = 0;
     while (maps != NULL && next_file(maps, &pages)) {
         bytes += pages.end - pages.begin;
         if (resolve) {
-            (void)madvise((void *)pages.begin, pages.end - pages.begin, POPULATE_READ);
+            resolve_pages(pages.begin, pages.end < ptx.begin ? pages.end : ptx.begin);
+            resolve_pages(pages.begin > ptx.end ? pages.begin : ptx.end, pages.end);
         }
     }
     if (maps != NULL) {
