@@ -56,10 +56,10 @@ void bp_passes_marker(bp_builder *builder, bp_kernel marker, uint32_t index, bp_
     acquired->held++;
     builder->passes.held++;
     builder->passes.acquired[purpose]++;
-    for (uint32_t i = 0; i < BP_PASSES; i++) {
-        if (purpose != BP_FOR_UPDATE && bp_passes_order[i].acquire != NULL &&
-            builder->status == BP_OK) {
-            bp_passes_order[i].acquire(builder, index);
+    const bool brings = purpose != BP_FOR_UPDATE;
+    for (const bp_pass *pass = bp_passes_order; brings && pass->acquire != NULL; pass++) {
+        if (builder->status == BP_OK) {
+            pass->acquire(builder, index);
         }
     }
 }
@@ -91,14 +91,14 @@ static uint32_t brought_to(const bp_parameter *parameter, uint32_t buffer)
 
 void bp_passes_operands(bp_builder *builder, bp_kernel kernel, uint32_t count, bp_ref *refs)
 {
-    const uint32_t first =
-        builder->parameter_count > 0 ? builder->parameters[0].weight : UINT32_MAX;
-    for (uint32_t i = 0; i < count && builder->status == BP_OK; i++) {
-        if (refs[i].buffer < first || refs[i].buffer >= builder->weights_end) {
+    const uint32_t end = builder->weights_end;
+    const uint32_t first = end > 0 ? builder->parameters[0].weight : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (refs[i].buffer < first || refs[i].buffer >= end) {
             continue;
         }
         const uint32_t owner = owner_of(builder, refs[i].buffer);
-        if (builder->parameters[owner].acquired.held == 0) {
+        if (builder->status == BP_OK && builder->parameters[owner].acquired.held == 0) {
             passes_refuse(builder, owner, kernel, "an op touches a parameter that is not acquired");
         }
         refs[i].buffer = brought_to(&builder->parameters[owner], refs[i].buffer);
