@@ -145,4 +145,7 @@ expect 4 'cannot be read' arena "$work/none.csv"
 expect 2 'the nearest is --offload$' plan --model tiny --below file:x:1GiB
 expect 2 'the nearest is --offload-what$' plan --model tiny --below-what states
 expect 2 'the nearest is --virtual-ranks$' train --model tiny --lanes 2
+# What the library calls an option's value is told by the option's name.
+expect 2 '^bedplate: --virtual-ranks: the number of virtual ranks is a power of two' plan --model tiny --virtual-ranks 3 --per-device-train-batch-size 4
+
 finish

@@ -640,7 +640,13 @@ int session_report(const session *s, bp_status status)
         /* What has no record was printed where it was found. */
         return bp_status_exit_code(status);
     }
-    const int code = report_error(error);
+    bp_error shown = *error;
+    const size_t length = strcspn(shown.name, ":");
+    if (memchr(shown.name, '-', length) != NULL && shown.name[0] != '-' &&
+        option_find(shown.name, length) != NULL) {
+        snprintf(shown.name, sizeof shown.name, "--%.*s", (int)sizeof shown.name - 3, error->name);
+    }
+    const int code = report_error(&shown); /* the library's "virtual-ranks" as it is typed */
     if (error == &s->runtime.error) {
         device_log_show(&s->runtime, s->set->json);
     }
