@@ -223,7 +223,7 @@ static void plan_sample_loss(bp_cuda_plan *plan)
         bp_cuda_word32(plan, (uint32_t)s->kind);
         bp_cuda_word32(plan, s->gradient != 0);
         bp_cuda_word32(plan, s->scaled != 0);
-        bp_cuda_single(plan, (float)s->smoothing);
+        bp_cuda_double(plan, s->smoothing);
         bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
     }
 }

@@ -337,7 +337,7 @@ bool bp_cuda_plan_loss_columns(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->first);
         bp_cuda_word64(plan, (uint64_t)s->vocabulary);
         bp_cuda_word32(plan, s->scaled != 0);
-        bp_cuda_single(plan, (float)s->smoothing);
+        bp_cuda_double(plan, s->smoothing);
         uint32_t logits = BP_CUDA_BIT(cross_entropy_columns, logits);
         bp_cuda_word32(plan, bp_cuda_width(plan, logits, (uint64_t)s->pitch));
     }
@@ -372,7 +372,7 @@ bool bp_cuda_plan_loss(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->pitch);
         bp_cuda_word32(plan, gradient);
         bp_cuda_word32(plan, gradient && s->scaled != 0);
-        bp_cuda_single(plan, (float)(gradient ? s->smoothing : forward->smoothing));
+        bp_cuda_double(plan, gradient ? s->smoothing : forward->smoothing);
         uint32_t logits = BP_CUDA_BIT(cross_entropy, logits);
         bp_cuda_word32(plan, bp_cuda_width(plan, logits, (uint64_t)s->pitch));
     }

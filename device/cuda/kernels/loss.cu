@@ -55,11 +55,11 @@ typedef struct slope {
     float peak;
 } slope;
 
-BP_DEVICE slope slope_of(float most, float factor, float weight, float smoothing,
+BP_DEVICE slope slope_of(float most, float factor, float weight, double smoothing,
                          uint64_t vocabulary)
 {
-    const slope s = {most, factor, weight * (smoothing / (float)vocabulary),
-                     weight * (1.0f - smoothing)};
+    const slope s = {most, factor, weight * (float)(smoothing / (double)vocabulary),
+                     weight * (float)(1.0 - smoothing)};
     return s;
 }
 
@@ -92,7 +92,7 @@ BP_DEVICE float loss_weight(const bp_step_block *step, const bp_control_block *c
 BP_KERNEL bp_cross_entropy(void *logits, float *losses, const int32_t *labels,
                            const bp_step_block *step, const bp_control_block *control,
                            float *statistics, uint64_t stride, uint64_t rows, uint64_t vocabulary,
-                           uint64_t pitch, uint32_t gradient, uint32_t scaled, float smoothing,
+                           uint64_t pitch, uint32_t gradient, uint32_t scaled, double smoothing,
                            uint32_t form)
 {
     uint64_t row = blockIdx.x;
@@ -106,8 +106,9 @@ BP_KERNEL bp_cross_entropy(void *logits, float *losses, const int32_t *labels,
         float target = bp_get(logits, (uint64_t)label, form);
         row_sum(logits, vocabulary, form, &most, &sum);
         float more = 0.0f;
-        if (smoothing > 0.0f) {
-            more = smoothing * (target - row_total(logits, vocabulary, form) / (float)vocabulary);
+        if (smoothing > 0.0) {
+            more = (float)smoothing *
+                   (target - row_total(logits, vocabulary, form) / (float)vocabulary);
         }
         if (threadIdx.x == 0) {
             losses[row] = (most + bp_logf(sum)) - target + more;
@@ -132,7 +133,7 @@ BP_KERNEL bp_cross_entropy_columns(void *logits, const int32_t *labels, const fl
                                    const bp_step_block *step, const bp_control_block *control,
                                    uint64_t stride, uint64_t rows, uint64_t columns, uint64_t pitch,
                                    uint64_t first, uint64_t vocabulary, uint32_t scaled,
-                                   float smoothing, uint32_t form)
+                                   double smoothing, uint32_t form)
 {
     uint64_t row = blockIdx.x;
     if (row >= rows) {

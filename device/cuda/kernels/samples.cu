@@ -63,7 +63,7 @@ typedef struct sample {
     uint32_t label;
     const float *class_weights; /* NULL: all 1 */
     const float *targets;       /* of the sample's outputs; NULL: the label */
-    float smoothing;
+    double smoothing;
     float weight; /* of the gradient; 0: none */
     uint32_t form;
 } sample;
@@ -78,8 +78,8 @@ BP_DEVICE float class_weight(const sample *s, uint64_t i)
 BP_DEVICE float class_loss(const sample *s)
 {
     float most = -INFINITY, sum = 0.0f, all = 0.0f, loss = 0.0f;
-    float own = (1.0f - s->smoothing) * class_weight(s, s->label);
-    float share = s->smoothing / (float)s->classes;
+    float own = (float)(1.0 - s->smoothing) * class_weight(s, s->label);
+    float share = (float)(s->smoothing / (double)s->classes);
     float target = bp_get(s->logits, s->first + s->label, s->form);
 #pragma unroll 1
     for (uint64_t i = 0; i < s->classes; i++) {
@@ -136,7 +136,7 @@ BP_KERNEL bp_sample_loss(void *logits, float *losses, const int32_t *labels, con
                          const float *class_weights, const float *targets,
                          const bp_step_block *step, const bp_control_block *control, uint64_t batch,
                          uint64_t sequence, uint64_t classes, uint32_t kind, uint32_t gradient,
-                         uint32_t scaled, float smoothing, uint32_t form)
+                         uint32_t scaled, double smoothing, uint32_t form)
 {
     uint64_t b = blockIdx.x;
     if (b >= batch) {
