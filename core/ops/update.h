@@ -74,7 +74,7 @@ typedef struct bp_update_factors {
     float m_gain;  /* what is added to it */
     float m_scale; /* lamb, ademamix: 1 / (1 - beta1^t) */
     float n_gain;  /* ademamix: 1 - beta3(t) */
-    float mix;     /* ademamix: alpha(t); schedule_free: c */
+    float mix;     /* ademamix: alpha(t); schedule_free, adopt: c */
     float c_keep;  /* lion: beta1, of what the sign is taken; c_gain = 1 - beta1 */
     float c_gain;  /* schedule_free: beta1 lr */
     float v_keep;  /* of the second moment */
@@ -195,6 +195,16 @@ static inline void bp_update_schedule_free_numbers(bp_update_numbers *n, bp_upda
     f->mix = n->control->average_mix;
     f->c_gain = (float)(beta1 * n->rate);
     n->rate *= 1.0 - beta1 * (1.0 - mix);
+}
+
+/* The first step moves the second moment alone. */
+static inline void bp_update_adopt_numbers(bp_update_numbers *n, bp_update_factors *f)
+{
+    const bool first = n->control->applied <= 1;
+    f->mix = first ? 0.0f : (float)sqrt(sqrt((double)(n->control->applied - 1)));
+    n->v = first ? 0.0 : n->v;
+    n->rate = first ? 0.0 : n->rate;
+    n->keep = first ? 1.0 : n->keep;
 }
 
 /* beta, rows, width, raw */
@@ -391,6 +401,17 @@ static inline void bp_update_schedule_free(const bp_update_factors *f, float g, 
     float u = fmaf(f->decay, *w, g / fmaf(sqrtf(*v), f->v_scale, f->epsilon));
     *w = fmaf(-f->rate, u, fmaf(f->mix, *d, *w));
     *d = f->m_keep * fmaf(-f->c_gain, u, *d);
+}
+
+static inline void bp_update_adopt(const bp_update_factors *f, float g, float *w, float *m,
+                                   float *v)
+{
+    float root = sqrtf(*v), below = root > f->epsilon ? root : f->epsilon, u = g / below;
+    u = u > f->mix ? f->mix : u;
+    u = u < -f->mix ? -f->mix : u;
+    *m = fmaf(f->m_gain, u - *m, *m);
+    *w = fmaf(-f->rate, *m, *w * f->keep);
+    *v = fmaf(g * f->v_gain, g, *v * f->v_keep);
 }
 
 /* A step along the gradient, or along its moving mean; `factor`: of its row and column. */
