@@ -305,8 +305,8 @@ static hello good(uint32_t rank, uint32_t size)
     return (hello){MAGIC, rank, size, 9, bp_digest_of("a run", strlen("a run"), 0), {7}};
 }
 
-/* Comes as a rank does, with its proof. */
-static int comes(uint32_t rank, uint32_t size)
+/* Comes as a rank does, with its proof, of which these bits are changed. */
+static int comes_with(uint32_t rank, uint32_t size, unsigned char changed)
 {
     const hello own = good(rank, size);
     answer got;
@@ -317,9 +317,15 @@ static int comes(uint32_t rank, uint32_t size)
         tcp_hello_prove('a', &own, &got.hello, proof);
         assert_memory_equal(proof, got.proof, sizeof proof);
         tcp_hello_prove('c', &own, &got.hello, proof);
+        proof[BP_SHA256_BYTES - 1] ^= changed;
         assert_int_equal(write(made, proof, sizeof proof), sizeof proof);
     }
     return made;
+}
+
+static int comes(uint32_t rank, uint32_t size)
+{
+    return comes_with(rank, size, 0);
 }
 
 /* None of them keeps the ranks from meeting. */
@@ -349,6 +355,9 @@ static void strangers_are_sent_away(void **state)
     close(knocks[6]); /* says nothing */
     knocks[7] = knock("GET / HTTP/1.1\r\n", 16);
     shutdown(knocks[7], SHUT_WR);
+    knocks[8] = comes_with(1, RANKS, 1); /* asks rank 0 for no proof, and has none */
+    for (unsigned char byte; recv(knocks[8], &byte, 1, 0) > 0;) { /* until it is closed */
+    }
     for (uint32_t i = 1; i < RANKS; i++) {
         begin(&players[i]);
     }
@@ -357,7 +366,7 @@ static void strangers_are_sent_away(void **state)
     }
     all_are_joined(RANKS);
     all_leave(RANKS);
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 9; i++) {
         if (i != 6) {
             close(knocks[i]);
         }
