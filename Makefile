@@ -119,16 +119,17 @@ LDLIBS := $(STATIC) $(ARCHIVES) -lm -lpthread -ldl
 
 # Every .c file in these folders belongs to the library, every test_*.c under tests/ is a test.
 # Sorted: the order in which a file system lists its folders would be the order of the archive.
-LIBDIRS := $(sort $(shell find arena core layers optim device/host device/fabric device/cuda \
-                   tools/formats -type d))
+# A device is a folder and a line of device/registry.c; a machine without a system has the host alone.
+LIBDIRS := $(filter-out device/bare%,$(sort $(shell find arena core layers optim device tools/formats -type d)))
 LIBSRC  := $(wildcard $(LIBDIRS:=/*.c))
 ifneq ($(filter $(BARE),$(VARIANT)),)
-LIBSRC  := $(filter-out device/fabric/% device/cuda/% tools/formats/% device/host/pool.c \
-             device/host/engine.c device/host/storage/store_posix.c device/host/storage/tier_posix.c,$(LIBSRC)) \
+LIBSRC  := $(filter-out $(filter-out device/host/%,$(filter device/%,$(LIBSRC))) tools/formats/% device/host/entry.c \
+             device/host/pool.c device/host/engine.c device/host/storage/store_posix.c \
+             device/host/storage/tier_posix.c,$(LIBSRC)) \
            $(wildcard device/bare/*.c)
 endif
 # What the tests of threads and the fuzz targets never call is not built for them.
-LEFT-tsan := device/cuda/% tools/formats/%
+LEFT-tsan := device/cuda/% device/registry.c tools/formats/%
 LEFT-fuzz := device/% optim/%
 LIBSRC  := $(filter-out $(LEFT-$(VARIANT)),$(LIBSRC))
 ifneq ($(ARCH),x86_64)

@@ -12,7 +12,7 @@ extern const bp_device bp_device_host;
 
 /* The same on the caller's own thread, with the kernels of device_options.kernels and no others: an
  * appliance links what its table names (docs/how-to/appliance.md). The bits are those of the host.
- * A plan that needs another kernel is refused at open with its name. */
+ * A model that needs another kernel is refused with its name when it is planned. */
 extern const bp_device bp_device_bare;
 
 /* An NVIDIA GPU through its driver alone, which is loaded when the device is opened. It brings its

@@ -80,6 +80,11 @@ struct bp_device {
     uint64_t (*workspace)(const bp_device_options *options, bp_kernel kernel, const void *scalars,
                           const uint8_t *dtypes);
 
+    /* Whether it has the kernel for these element types (one bp_dtype per operand); a pure function
+     * of its arguments. What it denies is refused when a plan is made, by name. NULL: it has all.
+     */
+    bool (*supports)(const bp_device_options *options, bp_kernel kernel, const uint8_t *dtypes);
+
     /* Bytes of host memory that link will need for a program of that many ops, operands and scalars
      * (sums over tuples): closed form, for the plan. */
     uint64_t (*link_bytes)(uint64_t ops, uint64_t operands, uint64_t scalars);

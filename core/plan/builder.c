@@ -447,6 +447,18 @@ bp_ref bp_ref_at(bp_ref ref, uint64_t elements)
     return ref;
 }
 
+/* A device without the kernel: said before anything is planned. */
+static void refuse_kernel(bp_builder *builder, const bp_kernel_info *info, const uint8_t *dtypes)
+{
+    bp_error *error = builder->graph->error;
+    const char *type = bp_dtype_name(bp_kernel_working(info, dtypes));
+    builder->status =
+        bp_error_set(error, BP_ERR_DEVICE, where,
+                     "the device has no kernel of this name for the type", info->name);
+    bp_error_found(error, type, strlen(type));
+    bp_error_prefix(error, builder->spec->device->name);
+}
+
 /* The operands of one tuple with buffers for workspaces, of the size that the device asks for. */
 static void make_workspaces(bp_builder *builder, bp_kernel kernel, const bp_ref *from,
                             const void *scalars, bp_ref *refs)
@@ -457,6 +469,10 @@ static void make_workspaces(bp_builder *builder, bp_kernel kernel, const bp_ref 
     for (uint32_t i = 0; i < info->operand_count; i++) {
         refs[i] = from[i];
         dtypes[i] = (uint8_t)refs[i].dtype;
+    }
+    if (device->supports != NULL &&
+        !device->supports(&builder->spec->device_options, kernel, dtypes)) {
+        refuse_kernel(builder, info, dtypes);
     }
     for (uint32_t i = 0; i < info->operand_count; i++) {
         if (!info->operand[i].workspace) {

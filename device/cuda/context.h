@@ -71,7 +71,7 @@ typedef struct cuda_context {
     cuda_function functions[CUDA_FUNCTIONS_MAX];
     bp_cu_function word_sum; /* NULL: its module is not there */
     cuda_program programs[BP_PROGRAMS_MAX];
-    bp_cuda_memory memory;
+    bp_device_memory memory;
     bp_cu_uuid uuid;
     uint32_t log_used; /* bytes of notes at its start; behind them, what a compiler says now */
     char log[CUDA_LOG_BYTES];

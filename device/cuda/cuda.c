@@ -17,6 +17,14 @@ static uint64_t cuda_workspace(const bp_device_options *options, bp_kernel kerne
     return bp_cuda_workspace(&target, kernel, scalars);
 }
 
+/* Products in fp8 are Hopper's. */
+static bool cuda_supports(const bp_device_options *options, bp_kernel kernel, const uint8_t *dtypes)
+{
+    (void)dtypes;
+    const bp_cuda_target_row *row = bp_cuda_target_find(options->target);
+    return kernel != BP_KERNEL_matmul_fp8 || row == NULL || bp_cuda_target_of(row, false).hopper;
+}
+
 static bp_status note_free(cuda_context *context, uint64_t *free_bytes)
 {
     size_t available = 0;
@@ -115,7 +123,7 @@ const char *bp_cuda_log(const void *context)
     return ((const cuda_context *)context)->log;
 }
 
-bp_status bp_cuda_memory_read(void *context, bool with_share, bp_cuda_memory *memory)
+bp_status bp_cuda_memory_read(void *context, bool with_share, bp_device_memory *memory)
 {
     cuda_context *cuda = context;
     BP_TRY(cuda_enter(cuda));
@@ -131,6 +139,7 @@ const bp_device bp_device_cuda = {
     .name = "cuda",
     .context_bytes = sizeof(cuda_context),
     .workspace = cuda_workspace,
+    .supports = cuda_supports,
     .link_bytes = cuda_link_bytes,
     .table_bytes = bp_cuda_table_bytes,
     .open = cuda_open,

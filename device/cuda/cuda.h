@@ -14,6 +14,7 @@
 
 #include "core/ir/device.h"
 #include "device/devices.h"
+#include "device/registry.h"
 
 /* Why a GPU does not take an arena: found and wanted bytes go with it. */
 #define BP_CUDA_NO_ROOM "the GPU's free memory, in bytes, is smaller than the arena"
@@ -22,21 +23,9 @@
  * long as the context, after close and after a failed link too. */
 const char *bp_cuda_log(const void *context);
 
-/* Free bytes of the GPU's memory as its driver counts them, for what lies outside the arena. */
-typedef struct bp_cuda_memory {
-    uint64_t total;
-    uint64_t free_context; /* after the context was made, before the arena */
-    uint64_t free_arena;   /* after the arena */
-    uint64_t free_linked;  /* when sealing began: modules and graphs are there */
-    uint64_t free_sealed;  /* after the seal; a step must not change it */
-    uint64_t free_now;
-    uint64_t
-        fabric; /* taken by what joins the GPUs of several ranks, as measured; 0: nothing does */
-    uint64_t share; /* this process's share by the driver's management library; 0: unknown */
-} bp_cuda_memory;
-
 /* Asks the driver for free_now, with_share its management library for share (which takes tens of
  * milliseconds and allocates), and tells what was noted before. */
-bp_status bp_cuda_memory_read(void *context, bool with_share, bp_cuda_memory *memory) BP_MUST_CHECK;
+bp_status bp_cuda_memory_read(void *context, bool with_share,
+                              bp_device_memory *memory) BP_MUST_CHECK;
 
 #endif

@@ -19,7 +19,7 @@ static const bp_host_kernel *bare_find(const bp_kernel_row *rows, uint32_t eleme
     return NULL;
 }
 
-/* A kernel that is not there has none: what is wrong is said when it is linked. */
+/* A kernel that is not there has none: bare_supports denies it. */
 static uint64_t bare_workspace(const bp_device_options *options, bp_kernel kernel,
                                const void *scalars, const uint8_t *dtypes)
 {
@@ -28,6 +28,12 @@ static uint64_t bare_workspace(const bp_device_options *options, bp_kernel kerne
         row = bare_find(options->kernels, element, kernel);
     }
     return row == NULL ? 0 : bp_host_device_workers(row, options, scalars, dtypes);
+}
+
+static bool bare_supports(const bp_device_options *options, bp_kernel kernel, const uint8_t *dtypes)
+{
+    const bp_dtype element = bp_kernel_working(bp_kernel_describe(kernel), dtypes);
+    return bare_find(options->kernels, (uint32_t)element, (uint32_t)kernel) != NULL;
 }
 
 /* As the portable kernels, of which the table is made. */
@@ -58,6 +64,7 @@ const bp_device bp_device_bare = {
     .alignment = bare_alignment,
     .context_bytes = sizeof(host_context),
     .workspace = bare_workspace,
+    .supports = bare_supports,
     .link_bytes = bp_host_device_link_bytes,
     .open = bare_open,
     .link = bp_host_device_link,

@@ -280,7 +280,7 @@ static void steps_on_cuda(const instrument *on, const char *variant)
     assert_int_equal(dl_iterate_phdr(find_driver, NULL), 1);
     void *warm[2];
     (void)backtrace(warm, 2); /* loads what it needs */
-    bp_cuda_memory memory;
+    bp_device_memory memory;
     int before = calls_of_takers(on);
     atomic_store(&seen, 0);
     atomic_store(&seen_inside, 0);

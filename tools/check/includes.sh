@@ -27,6 +27,8 @@ bad=$(tools/check/sources.sh c | xargs awk '
             print FILENAME ":" FNR ": \"" part[2] "\": write the path from the root"
         else if (from in may && index(may[from], " " to " ") == 0)
             print FILENAME ":" FNR ": " from " may include" may[from] "and not " to
+        else if (FILENAME ~ /^tools\/bedplate\// && part[2] ~ /^device\/(cuda\/|null\/|devices\.h)/)
+            print FILENAME ":" FNR ": the program names no device: ask device/registry.h"
         else if (to == "tests" && from != "tests")
             print FILENAME ":" FNR ": only tests include tests"
     }

@@ -127,6 +127,11 @@ check $? "the page has a drawing, and loads and runs nothing"
 expect 6 'page could not be written' plan --model tiny --html "$work/no/where.html"
 expect 0 '124,439,808 parameters' plan --model gpt2 --max-seq-length 64
 expect 0 'host' devices
+expect 0 'null: executes nothing' plan --model tiny --device null
+expect 0 '"executes": false' plan --model tiny --device null --json
+expect 2 'executes nothing, it is for plans alone: found null, expected bedplate plan' train --model tiny --device null
+expect 2 'executes nothing, it is for plans alone' plan --model tiny --device null --calibrate --arena 1GiB
+expect 2 'no such device: found nul, expected auto.host.*.null' plan --model tiny --device nul
 expect 0 '"device": "host"' devices --json
 expect 0 'fraction_of_peak' bench gemm --m 64 --n 64 --k 64 --json
 expect 0 'ms_per_step.*tokens_per_second.*gflops.*peak_gflops.*fraction_of_peak' \

@@ -58,7 +58,7 @@ run plan --model gpt2-xl --bf16 --device cuda:sm_90a --json
 check $? 'off unless asked for' "$out"
 
 # Where they are not: other devices, narrow models, weights that are codes already.
-expect 2 'product-dtype fp8 on the host: products in fp8 are made by a Hopper' plan --model gpt2-xl --bf16 --product-dtype fp8 --device host
+expect 2 'product-dtype fp8 on host: products in fp8 are made by a Hopper' plan --model gpt2-xl --bf16 --product-dtype fp8 --device host
 expect 2 'product-dtype fp8 on cuda:sm_80' plan --model gpt2-xl --bf16 --product-dtype fp8 --device cuda:sm_80
 PTXVM_DEVICE=sm_80 run train "${common[@]}" --data "$work/lines" --device cuda --output-dir "$work/never" --product-dtype fp8 \
     --product-fp8-from 64 --max-steps 1

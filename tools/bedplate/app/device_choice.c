@@ -1,56 +1,87 @@
 /* SPDX-License-Identifier: MIT */
-/* The device that was asked for: the host, or a GPU that can be used. */
+/* The device that was asked for: one of the registry that can be used. */
 #include "tools/bedplate/app/device_choice.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/digest.h"
-#include "device/cuda/cuda.h"
-#include "device/cuda/query.h"
-#include "device/host/cpu.h"
-#include "device/host/host.h"
-#include "tools/bedplate/app/output.h"
+#include "tools/bedplate/app/options.h"
 #include "tools/bedplate/ranks/ranks.h"
 
 static const char where[] = "device";
 
-static void choose_host(const settings *set, bp_spec *spec)
+const bp_device_entry *device_entry_asked(const settings *set)
 {
-    bool automatic = strcmp(set->kernels, "auto") == 0;
-    uint32_t threads = set->threads > 0 ? (uint32_t)set->threads : bp_cpu_count();
-    threads = threads > BP_THREADS_MAX ? BP_THREADS_MAX : threads;
-    spec->device = &bp_device_host;
-    spec->device_options =
-        (bp_device_options){.threads = threads, .variant = automatic ? NULL : set->kernels};
-    if (set->emit_c != NULL) { /* what is made of the plan has one thread and this form */
-        spec->device_options = (bp_device_options){.threads = 1, .variant = "portable"};
+    return bp_device_named(set->device, strcspn(set->device, ":"));
+}
+
+/* What is made of a plan as C has one thread and the form that every machine has; what is taken by
+ * itself is there. */
+static bp_status device_take(const settings *set, const bp_device_entry *entry, const char *which,
+                             bp_spec *spec, bp_error *error)
+{
+    const bool made = set->emit_c != NULL;
+    const bool automatic = strcmp(set->kernels, "auto") == 0;
+    bp_device_request request = {
+        .which = which,
+        .kernels = made        ? "portable"
+                   : automatic ? NULL
+                               : set->kernels,
+        .threads = made ? 1 : (uint32_t)set->threads,
+        .local = set->ranks != NULL ? set->ranks->local : 0,
+        .planned = set->command == COMMAND_PLAN && strcmp(set->device, "auto") != 0,
+    };
+    BP_TRY(entry->options(&request, &spec->device_options, error));
+    spec->device = entry->device;
+    if (request.note != NULL) {
+        output_print(stderr, "bedplate: --device: %s\n", request.note);
     }
+    return BP_OK;
 }
 
-static void choose_cuda(bp_spec *spec, uint32_t ordinal, const char *target)
+static bp_status choose_device(const settings *set, bp_spec *spec, bp_error *error)
 {
-    spec->device = &bp_device_cuda;
-    spec->device_options = (bp_device_options){.threads = 1, .ordinal = ordinal, .target = target};
+    const bp_device_entry *entry = device_entry_asked(set);
+    const size_t length = strcspn(set->device, ":");
+    const bool colon = set->device[length] == ':';
+    bp_status status = BP_ERR_USAGE;
+    if (strcmp(set->device, "auto") == 0) {
+        for (uint32_t i = 1; (entry = bp_device_at(i)) != NULL; i++) {
+            bp_error unused = {.code = BP_OK};
+            if (entry->automatic && device_take(set, entry, "", spec, &unused) == BP_OK) {
+                return BP_OK;
+            }
+        }
+        return device_take(set, bp_device_at(0), "", spec, error);
+    }
+    if (entry != NULL && (!colon || set->device[length + 1] != '\0')) {
+        status = device_take(set, entry, set->device + length + colon, spec, error);
+    }
+    if (status == BP_ERR_USAGE) {
+        status = bp_error_set(error, status, where, "no such device", "--device");
+        bp_error_found(error, set->device, strlen(set->device));
+        bp_error_right(error, option_find("device", 6)->choices);
+    }
+    return status;
 }
 
-/* Whether products may be rounded is the user's word, and only a GPU's tensor cores take it. */
+/* Whether products may be rounded is the user's word, and only some devices take it. */
 static bp_status choose_products(const settings *set, bp_spec *spec, bp_error *error)
 {
-    if (set->tf32 && spec->device != &bp_device_cuda) {
+    const bp_device_entry *entry = bp_device_entry_of(spec->device);
+    if (set->tf32 && !entry->tf32) {
         return bp_error_set(error, BP_ERR_USAGE, where,
                             "the host computes fp32 in full; TF32 is for a GPU's tensor cores: "
                             "expected --device cuda, or no --tf32",
                             "--tf32");
     }
-    const bool cuda = spec->device == &bp_device_cuda;
-    const char *target = cuda ? spec->device_options.target : "the host";
     const bool codes = set->product_dtype != NULL && strcmp(set->product_dtype, "fp8") == 0;
-    if (codes && strcmp(target, "sm_90a") != 0) {
+    if (codes && (entry->fp8 == NULL || !entry->fp8(&spec->device_options))) {
+        const char *target = spec->device_options.target;
         char found[64];
-        (void)snprintf(found, sizeof found, "--product-dtype fp8 on %s%s", cuda ? "cuda:" : "",
-                       target);
+        (void)snprintf(found, sizeof found, "--product-dtype fp8 on %s%s%s", spec->device->name,
+                       target != NULL ? ":" : "", target != NULL ? target : "");
         return bp_error_set(error, BP_ERR_USAGE, where,
                             "products in fp8 are made by a Hopper's tensor cores alone (right "
                             "would be --device cuda:sm_90a, or no --product-dtype)",
@@ -61,111 +92,62 @@ static bp_status choose_products(const settings *set, bp_spec *spec, bp_error *e
     return BP_OK;
 }
 
-/* A GPU of this machine, by number. */
-static bp_status choose_gpu(bp_spec *spec, uint32_t ordinal, bp_error *error)
-{
-    uint32_t count = 0;
-    int driver = 0;
-    bp_cuda_gpu gpu;
-    BP_TRY(bp_cuda_query_count(&count, &driver, error));
-    if (ordinal >= count) {
-        return bp_error_limit(error, BP_ERR_DEVICE, where,
-                              "this machine has no GPU of that number; they count from 0",
-                              "--device", ordinal, BP_LIMIT_MOST, (int64_t)count - 1);
-    }
-    BP_TRY(bp_cuda_query(ordinal, &gpu, error));
-    if (gpu.target == NULL) {
-        return bp_error_set(error, BP_ERR_DEVICE, where, gpu.reason, gpu.name);
-    }
-    choose_cuda(spec, ordinal, gpu.target);
-    return BP_OK;
-}
-
-/* The GPU of this rank: where a launcher shows every rank one of its own, that one. Two ranks that
- * came to the same are refused when all have told theirs. */
-static uint32_t device_of_rank(const settings *set)
-{
-    uint32_t count = 0;
-    int driver = 0;
-    bp_error unused = {.code = BP_OK};
-    const uint32_t local = set->ranks != NULL ? set->ranks->local : 0;
-    const bool known = bp_cuda_query_count(&count, &driver, &unused) == BP_OK;
-    return known ? local % count : local;
-}
-
-/* A plan needs no GPU: without a driver it is made for a target that is named. */
-static bp_status plan_gpu(const settings *set, bp_spec *spec, bp_error *error)
-{
-    uint32_t count = 0;
-    int driver = 0;
-    bp_error none = {.code = BP_OK};
-    if (bp_cuda_query_count(&count, &driver, &none) == BP_OK && count > 0) {
-        return choose_gpu(spec, device_of_rank(set), error);
-    }
-    output_print(stderr, "bedplate: --device: no driver: planned for sm_90a (H100); --device "
-                         "cuda:sm_80 plans for an A100\n");
-    choose_cuda(spec, 0, "sm_90a");
-    return BP_OK;
-}
-
-/* The word behind "cuda:": a target or a number. */
-static bp_status choose_named(const settings *set, bp_spec *spec, const char *word, bp_error *error)
-{
-    static const char *const targets[] = {"sm_80", "sm_90a"};
-    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
-        if (strcmp(word, targets[i]) == 0) {
-            choose_cuda(spec, set->ranks != NULL ? device_of_rank(set) : 0, targets[i]);
-            return BP_OK;
-        }
-    }
-    size_t digits = strspn(word, "0123456789");
-    if (digits == 0 || digits > 3 || word[digits] != '\0') {
-        return bp_error_set(error, BP_ERR_USAGE, where,
-                            "no such device: expected auto, host, cuda, cuda:NUMBER, "
-                            "cuda:sm_80 or cuda:sm_90a",
-                            "--device");
-    }
-    return choose_gpu(spec, (uint32_t)strtoul(word, NULL, 10), error);
-}
-
-static bp_status choose_device(const settings *set, bp_spec *spec, bp_error *error)
-{
-    const char *word = set->device;
-    if (strcmp(word, "host") == 0) {
-        choose_host(set, spec);
-        return BP_OK;
-    }
-    if (strcmp(word, "auto") == 0) {
-        bp_error unused = {0};
-        if (choose_gpu(spec, device_of_rank(set), &unused) != BP_OK) {
-            choose_host(set, spec);
-        }
-        return BP_OK;
-    }
-    if (strcmp(word, "cuda") == 0) {
-        return set->command == COMMAND_PLAN ? plan_gpu(set, spec, error)
-                                            : choose_gpu(spec, device_of_rank(set), error);
-    }
-    bool named = strncmp(word, "cuda:", 5) == 0;
-    return choose_named(set, spec, named ? word + 5 : "", error);
-}
-
 bp_status device_choose(const settings *set, bp_spec *spec, bp_error *error)
 {
     BP_TRY(choose_device(set, spec, error));
+    const bool runs = set->command != COMMAND_PLAN || set->calibrate;
+    if (runs && bp_device_entry_of(spec->device)->dry) {
+        bp_status status =
+            bp_error_set(error, BP_ERR_USAGE, where,
+                         "the device executes nothing, it is for plans alone", "--device");
+        bp_error_found(error, set->device, strlen(set->device));
+        bp_error_right(error, "bedplate plan without --calibrate, or another device");
+        return status;
+    }
     return choose_products(set, spec, error);
-}
-
-uint64_t device_identity(const bp_spec *spec)
-{
-    bp_cuda_gpu gpu;
-    bp_error unused = {.code = BP_OK};
-    const bool known = spec->device == &bp_device_cuda &&
-                       bp_cuda_query(spec->device_options.ordinal, &gpu, &unused) == BP_OK;
-    return known ? bp_digest_of(gpu.uuid, sizeof gpu.uuid, 1) : 0;
 }
 
 bool device_takes_memory(const bp_spec *spec)
 {
-    return spec->device == &bp_device_host;
+    return bp_device_entry_of(spec->device)->supplied;
+}
+
+void device_facts_json(output *out, const bp_device_facts *facts)
+{
+    for (uint32_t i = 0; i < facts->count; i++) {
+        const bp_device_fact *fact = &facts->fact[i];
+        switch (fact->kind) {
+        case BP_FACT_TEXT:
+            json_text(out, fact->name, fact->text);
+            break;
+        case BP_FACT_COUNT:
+            json_count(out, fact->name, fact->count);
+            break;
+        case BP_FACT_FLAG:
+            json_flag(out, fact->name, fact->count != 0);
+            break;
+        default:
+            json_real(out, fact->name, fact->real, 4);
+            break;
+        }
+    }
+}
+
+void device_describe(output *out, const bp_spec *spec, bool json)
+{
+    static bp_device_facts facts; /* large */
+    const bp_device_entry *entry = bp_device_entry_of(spec->device);
+    char nothing[2];
+    bp_text none;
+    if (entry->describe == NULL) {
+        return;
+    }
+    bp_text_init(&none, NULL, NULL, nothing, sizeof nothing);
+    facts = (bp_device_facts){.line = json ? &none : &out->text};
+    bp_text_string(facts.line, "device      ");
+    entry->describe(&spec->device_options, &facts);
+    bp_text_char(facts.line, '\n');
+    if (json) {
+        device_facts_json(out, &facts);
+    }
 }

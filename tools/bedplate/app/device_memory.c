@@ -3,27 +3,28 @@
 #include "tools/bedplate/app/device_memory.h"
 #include "tools/bedplate/app/output.h"
 
-static bool on_gpu(const bp_runtime *runtime)
+/* False: the device has no memory of its own, or does not answer. */
+static bool memory_read(const bp_runtime *runtime, bool with_share, bp_device_memory *memory)
 {
-    return runtime->plan != NULL && runtime->plan->spec.device == &bp_device_cuda &&
-           runtime->device != NULL;
+    if (runtime->plan == NULL || runtime->device == NULL) {
+        return false;
+    }
+    const bp_device_entry *entry = bp_device_entry_of(runtime->plan->spec.device);
+    return entry->memory != NULL && entry->memory(runtime->device, with_share, memory) == BP_OK;
 }
 
 void device_memory_step(device_memory *memory, const bp_runtime *runtime)
 {
     memory->steps++;
-    if (memory->steps == DEVICE_MEMORY_STEPS && on_gpu(runtime)) {
-        bp_cuda_memory now;
-        if (bp_cuda_memory_read(runtime->device, false, &now) == BP_OK) {
-            memory->free_stepped = now.free_now;
-        }
+    bp_device_memory now;
+    if (memory->steps == DEVICE_MEMORY_STEPS && memory_read(runtime, false, &now)) {
+        memory->free_stepped = now.free_now;
     }
 }
 
 void device_memory_read(device_memory *memory, bp_runtime *runtime)
 {
-    memory->known =
-        on_gpu(runtime) && bp_cuda_memory_read(runtime->device, true, &memory->at) == BP_OK;
+    memory->known = memory_read(runtime, true, &memory->at);
 }
 
 /* What this process has beside its arena; 0: unknown. */
@@ -94,7 +95,9 @@ void device_memory_text(bp_text *text, const device_memory *memory, uint64_t are
 
 void device_log_show(const bp_runtime *runtime, bool json)
 {
-    const char *log = on_gpu(runtime) ? bp_cuda_log(runtime->device) : "";
+    const bool there = runtime->plan != NULL && runtime->device != NULL;
+    const bp_device_entry *entry = bp_device_entry_of(there ? runtime->plan->spec.device : NULL);
+    const char *log = there && entry->log != NULL ? entry->log(runtime->device) : "";
     if (log[0] == '\0') {
         return;
     }

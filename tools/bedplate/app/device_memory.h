@@ -5,7 +5,7 @@
 #define BP_BEDPLATE_DEVICE_MEMORY_H
 
 #include "core/run/runtime.h"
-#include "device/cuda/cuda.h"
+#include "device/registry.h"
 #include "tools/bedplate/app/output.h"
 
 /* After this many steps of a run nothing may change any more. */
@@ -15,7 +15,7 @@ typedef struct device_memory {
     bool known;            /* the runtime runs on a GPU that answered */
     uint64_t steps;        /* counted so far */
     uint64_t free_stepped; /* free bytes after step DEVICE_MEMORY_STEPS; 0: not so many steps */
-    bp_cuda_memory at;
+    bp_device_memory at;
 } device_memory;
 
 /* A step was made; the one after which free bytes are noted asks the driver. Starts from zeros. */

@@ -3,6 +3,7 @@
  * the option. */
 #include <string.h>
 
+#include "device/registry.h"
 #include "tools/bedplate/planning/buckets_choice.h"
 #include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/app/options.h"
@@ -27,6 +28,8 @@ enum {
 };
 
 #define MOST 9e18 /* counts that need no smaller bound */
+
+static char device_choices[96]; /* choices_write: words of the registry's devices */
 
 static const option table[] = {
     {"model", OPTION_TEXT,
@@ -416,8 +419,7 @@ static const option table[] = {
      "With --save-steps 1 a run continues from its last whole step after a power failure "
      "(docs/how-to/offload.md)"},
     {"device", OPTION_TEXT, PLANS | COMMAND_REPLAY | COMMAND_SELFTEST, AT(device), 0, 0, "auto",
-     "auto|host|cuda[:N]|cuda:sm_80|cuda:sm_90a", false,
-     "the device; auto: the first usable GPU, else the host"},
+     device_choices, false, "the device; auto: the first usable GPU, else the host"},
     {"threads", OPTION_COUNT, PLANS | COMMAND_REPLAY, AT(threads), 0, 256, "0", "N", false,
      "the number of threads; 0: one for each processor. The result does not depend on it"},
     {"kernels", OPTION_CHOICE, PLANS | COMMAND_REPLAY, AT(kernels), 0, 0, "auto",
@@ -709,8 +711,28 @@ const char *option_section(const option *which)
     return NULL;
 }
 
+static void choices_write(void)
+{
+    const bp_device_entry *entry;
+    bp_text text;
+    if (device_choices[0] != '\0') {
+        return;
+    }
+    bp_text_init(&text, NULL, NULL, device_choices, sizeof device_choices);
+    bp_text_string(&text, "auto");
+    for (uint32_t i = 0; (entry = bp_device_at(i)) != NULL; i++) {
+        bp_text_char(&text, '|');
+        bp_text_string(&text, entry->choices);
+    }
+    const bp_status fits = bp_text_flush(&text); /* cut, more are not shown */
+    (void)fits;
+}
+
 const option *option_at(uint32_t index)
 {
+    if (index == 0) {
+        choices_write();
+    }
     return index < OPTIONS ? &table[index] : NULL;
 }
 
@@ -740,6 +762,7 @@ static bool options_table_same_name(const char *name, const char *given, size_t 
 
 const option *option_find(const char *name, size_t length)
 {
+    choices_write();
     for (size_t i = 0; i < OPTIONS; i++) {
         if (options_table_same_name(table[i].name, name, length)) {
             return &table[i];

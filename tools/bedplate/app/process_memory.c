@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
-#include "device/cuda/launch.h"
+#include "device/registry.h"
 
 #define PAGE ((uintptr_t)4096)
 
@@ -30,22 +30,19 @@ typedef struct megabatch {
     uintptr_t end;
 } megabatch;
 
-/* Whole pages that hold nothing but PTX; empty when modules do not lie one behind the other. */
-static megabatch ptx_pages(void)
+/* Whole pages that hold nothing but what a device on other memory reads (PTX of GPUs). */
+static megabatch unread_pages(void)
 {
-    megabatch all = {UINTPTR_MAX, 0};
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < bp_cuda_module_count; i++) {
-        const uintptr_t begin = (uintptr_t)bp_cuda_modules[i].begin;
-        const uintptr_t end = (uintptr_t)bp_cuda_modules[i].end;
-        all.begin = begin < all.begin ? begin : all.begin;
-        all.end = end > all.end ? end : all.end;
-        bytes += end - begin;
+    const bp_device_entry *entry;
+    megabatch pages = {0, 0};
+    for (uint32_t i = 0; (entry = bp_device_at(i)) != NULL; i++) {
+        if (entry->unread != NULL) {
+            entry->unread(&pages.begin, &pages.end);
+        }
     }
-    all.begin = (all.begin + PAGE - 1) / PAGE * PAGE;
-    all.end = all.end / PAGE * PAGE;
-    const bool together = all.begin < all.end && all.end - all.begin < bytes + 16 * PAGE;
-    return together ? all : (megabatch){0, 0};
+    pages.begin = (pages.begin + PAGE - 1) / PAGE * PAGE;
+    pages.end = pages.end / PAGE * PAGE;
+    return pages.begin < pages.end ? pages : (megabatch){0, 0};
 }
 
 /* The next readable mapping of a file; false behind the last. */
@@ -75,7 +72,7 @@ static void resolve_pages(uintptr_t begin, uintptr_t end)
  * PTX, which together with small arenas would be more than a run ever has. */
 static uint64_t walk_files(bool resolve)
 {
-    const megabatch ptx = ptx_pages();
+    const megabatch ptx = unread_pages();
     FILE *maps = fopen("/proc/self/maps", "r");
     megabatch pages;
     uint64_t bytes = 0;
@@ -94,7 +91,7 @@ static uint64_t walk_files(bool resolve)
 
 uint64_t process_bytes(uint32_t threads)
 {
-    const megabatch ptx = ptx_pages();
+    const megabatch ptx = unread_pages();
     const uint64_t further = threads > 1 ? threads - 1 : 0;
     const uint64_t files = walk_files(false), gpu = ptx.end - ptx.begin;
     return (files > gpu ? files - gpu : 0) + OWN_BYTES + further * THREAD_BYTES;
@@ -111,7 +108,7 @@ static void resolve_stack(void)
 
 void process_resolve(void)
 {
-    const megabatch ptx = ptx_pages();
+    const megabatch ptx = unread_pages();
     resolve_stack();
     (void)walk_files(true);
     if (ptx.begin < ptx.end) {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/version.h"
-#include "device/cuda/cuda.h"
+#include "tools/bedplate/app/device_choice.h"
 #include "tools/bedplate/app/options.h"
 
 #define MARGIN_BYTES  ((uint64_t)64 << 20)
@@ -18,13 +18,11 @@
 
 enum { UNIT_VALUE = 512 };
 
-typedef enum unit_kind { UNIT_SYSTEMD, UNIT_SLURM, UNIT_KUBERNETES } unit_kind;
-
 typedef struct unit {
     const session *s;
     bp_text *text;
-    unit_kind kind;
-    bool cuda;
+    bp_unit kind;
+    const bp_device_entry *device;
     char name[64]; /* of the run: letters, digits and - */
     char output[UNIT_VALUE];
     uint64_t grace;  /* seconds that stopping may take */
@@ -178,7 +176,7 @@ static uint64_t unit_ranks(const settings *set)
 static uint64_t unit_memory(const session *s)
 {
     const bp_report *report = &s->plan.report;
-    const uint64_t device = s->plan.spec.device == &bp_device_cuda ? 0 : report->arena_bytes;
+    const uint64_t device = device_takes_memory(&s->plan.spec) ? report->arena_bytes : 0;
     const uint64_t each = device + report->host.arena_bytes + session_host_bytes(s);
     return unit_ranks(s->set) * each + MARGIN_BYTES;
 }
@@ -199,8 +197,8 @@ static void unit_word(unit *u, const char *word)
                                  "one that is not UTF-8",
                                  word);
     }
-    bp_text_string(text, u->words++ == 0 ? "" : u->kind == UNIT_KUBERNETES ? ", " : " ");
-    if (u->kind == UNIT_KUBERNETES) {
+    bp_text_string(text, u->words++ == 0 ? "" : u->kind == BP_UNIT_KUBERNETES ? ", " : " ");
+    if (u->kind == BP_UNIT_KUBERNETES) {
         bp_text_json(text, word);
         return;
     }
@@ -208,10 +206,10 @@ static void unit_word(unit *u, const char *word)
         bp_text_string(text, word);
         return;
     }
-    const char quote = u->kind == UNIT_SYSTEMD ? '"' : '\'';
+    const char quote = u->kind == BP_UNIT_SYSTEMD ? '"' : '\'';
     bp_text_char(text, quote);
     for (; *word != '\0'; word++) {
-        if (u->kind == UNIT_SLURM) {
+        if (u->kind == BP_UNIT_SLURM) {
             bp_text_string(text, *word == '\'' ? "'\\'" : "");
         } else {
             bp_text_string(text, *word == '%'                    ? "%"
@@ -289,7 +287,7 @@ static void unit_options(unit *u)
             (which->commands & COMMAND_TRAIN) != 0 && (which->commands & COMMAND_ARENA) == 0;
         const bool own = strcmp(which->name, "output-dir") == 0 ||
                          strcmp(which->name, "resume") == 0 ||
-                         (u->kind == UNIT_SLURM && strcmp(which->name, "on-usr1") == 0);
+                         (u->kind == BP_UNIT_SLURM && strcmp(which->name, "on-usr1") == 0);
         if (!trains || own || !set->given[i]) {
             continue;
         }
@@ -316,7 +314,7 @@ static void unit_options(unit *u)
 static void unit_command(unit *u)
 {
     char program[UNIT_VALUE] = "/usr/local/bin/bedplate";
-    if (u->kind != UNIT_KUBERNETES) {
+    if (u->kind != BP_UNIT_KUBERNETES) {
         const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
         program[length > 0 ? (size_t)length : strlen(program)] = '\0';
     }
@@ -401,14 +399,9 @@ static void unit_user(unit *u)
     }
 }
 
-static void unit_gpu(const unit *u)
+static void unit_device(const unit *u, const char *text)
 {
-    static const char *const host[] = {"PrivateDevices=yes\nMemoryDenyWriteExecute=yes\n", "", ""};
-    static const char *const cuda[] = {"DevicePolicy=closed\nDeviceAllow=char-nvidia-frontend rw\n"
-                                       "DeviceAllow=char-nvidia-uvm rw\n"
-                                       "DeviceAllow=char-nvidia rw\n",
-                                       "#SBATCH --gpus=1\n", ", nvidia.com/gpu: 1"};
-    bp_text_string(u->text, (u->cuda ? cuda : host)[u->kind]);
+    bp_text_string(u->text, text != NULL ? text : "");
 }
 
 /* One mount, or the volume that it is of. */
@@ -522,10 +515,10 @@ static void unit_value(unit *u, char which)
         unit_user(u);
         break;
     case 'G':
-        unit_gpu(u);
+        unit_device(u, u->device->unit[u->kind]);
         break;
     case 'I': /* tools/pkg/Containerfile and Containerfile.cuda */
-        bp_text_string(text, u->cuda ? "-cuda" : "");
+        unit_device(u, u->device->image);
         break;
     case 'L':
         unit_time(u);
@@ -562,10 +555,11 @@ static bp_status unit_write(bp_text *text, const session *s, bp_error *error)
 {
     static const char *const templates[] = {systemd_template, slurm_template, kubernetes_template};
     const settings *set = s->set;
-    unit u = {.s = s, .text = text, .error = error, .cuda = s->plan.spec.device == &bp_device_cuda};
-    u.kind = set->unit[1] == 'y'   ? UNIT_SYSTEMD
-             : set->unit[1] == 'l' ? UNIT_SLURM
-                                   : UNIT_KUBERNETES;
+    unit u = {
+        .s = s, .text = text, .error = error, .device = bp_device_entry_of(s->plan.spec.device)};
+    u.kind = set->unit[1] == 'y'   ? BP_UNIT_SYSTEMD
+             : set->unit[1] == 'l' ? BP_UNIT_SLURM
+                                   : BP_UNIT_KUBERNETES;
     u.grace = GRACE_SECONDS + (uint64_t)(2.0 * (double)s->plan.report.state_bytes / SLOW_MEDIUM);
     unit_name(&u, set->output_dir != NULL ? set->output_dir : "bedplate");
     if (set->output_dir != NULL) {

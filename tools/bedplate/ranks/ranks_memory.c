@@ -6,8 +6,7 @@
 #include <stdlib.h>
 
 #include "arena/text.h"
-#include "device/cuda/cuda.h"
-#include "device/cuda/query.h"
+#include "device/registry.h"
 #include "tools/bedplate/ranks/ranks.h"
 
 #define NAME_BYTES 32 /* of the memory's name in messages: "host memory" is the longest */
@@ -105,13 +104,11 @@ void ranks_memory_say(const settings *set, void (*say)(const void *user), const 
 bp_status ranks_memory_gpu(const settings *set, const bp_spec *spec, uint64_t bytes,
                            bp_error *error)
 {
-    bp_cuda_gpu gpu;
-    bp_error unused = {.code = BP_OK};
-    if (ranks_size(set) == 1 || spec->device != &bp_device_cuda ||
-        bp_cuda_query(spec->device_options.ordinal, &gpu, &unused) != BP_OK ||
-        gpu.memory_bytes >= bytes) {
+    const uint64_t found =
+        ranks_size(set) == 1 ? 0 : bp_device_find(spec->device, &spec->device_options).memory_bytes;
+    if (found == 0 || found >= bytes) {
         return BP_OK;
     }
     return bp_error_limit(error, BP_ERR_FIT, "memory", "the GPU has less memory than the plan",
-                          "GPU", (int64_t)gpu.memory_bytes, BP_LIMIT_LEAST, (int64_t)bytes);
+                          "GPU", (int64_t)found, BP_LIMIT_LEAST, (int64_t)bytes);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/devices.h"
+#include "device/registry.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/app/output.h"
 
@@ -78,7 +78,7 @@ bp_status ranks_gpus_join(ranks_gpus *gpus, const settings *set, const bp_spec *
                           bp_regions *places, bp_error *error)
 {
     const bool asked = nccl_asked(set);
-    const bool gpu = spec->device == &bp_device_cuda;
+    const bool gpu = bp_device_entry_of(spec->device)->nccl;
     gpus->context = NULL;
     if (set->ranks == NULL) {
         return BP_OK;

@@ -18,7 +18,7 @@ bp_status train_ranks_compare(training *t)
         return BP_OK;
     }
     ranks_facts_fill(&facts, set, t->identity);
-    facts.device = device_identity(&t->s.spec);
+    facts.device = bp_device_find(t->s.spec.device, &t->s.spec.device_options).identity;
     facts.total = t->total;
     facts.from = t->points.found ? t->points.newest.step : 0;
     const ranks_facts mine = facts;

@@ -2,8 +2,7 @@
 /* Kernels for every GPU in place of a target's own. */
 #include "tools/bedplate/session/kernel_isa.h"
 
-#include "device/cuda/query.h"
-#include "device/devices.h"
+#include "device/registry.h"
 
 enum { KINDS_MOST = 16 };
 
@@ -21,7 +20,7 @@ typedef struct kernel_isa {
 } kernel_isa;
 
 /* Why an op has another kernel; NULL: it has not. It is linked as the linker does. */
-static const char *forms_reason(const bp_plan *plan, const bp_op *op)
+static const char *forms_reason(const bp_device_entry *device, const bp_plan *plan, const bp_op *op)
 {
     const bp_graph *graph = &plan->graph;
     uint64_t offsets[BP_OPERANDS_MAX];
@@ -40,7 +39,7 @@ static const char *forms_reason(const bp_plan *plan, const bp_op *op)
                                  .scalars = graph->scalars + op->scalar,
                                  .dtypes = dtypes,
                                  .table = BP_OFFSET_ABSENT};
-    return bp_cuda_query_misses(plan->spec.device_options.target, &linked);
+    return device->misses(&plan->spec.device_options, &linked);
 }
 
 static void forms_count(kernel_isa *forms, bp_kernel kernel, const char *reason, uint32_t op)
@@ -61,12 +60,13 @@ static void forms_count(kernel_isa *forms, bp_kernel kernel, const char *reason,
 static kernel_isa forms_find(const bp_plan *plan)
 {
     kernel_isa forms = {.count = 0};
-    if (plan->spec.device != &bp_device_cuda) {
+    const bp_device_entry *device = bp_device_entry_of(plan->spec.device);
+    if (device->misses == NULL) {
         return forms;
     }
     for (uint32_t i = 0; i < plan->graph.used.ops; i++) {
         const bp_op *op = &plan->graph.ops[i];
-        const char *reason = op->tuples == 1 ? forms_reason(plan, op) : NULL;
+        const char *reason = op->tuples == 1 ? forms_reason(device, plan, op) : NULL;
         if (reason != NULL) {
             forms_count(&forms, op->kernel, reason, i);
         }
@@ -81,7 +81,9 @@ void kernel_isa_text(bp_text *text, const bp_plan *plan)
         const kernel_form *kind = &forms.kind[i];
         const bp_kernel_info *info = bp_kernel_describe(kind->kernel);
         const bp_scalar *scalars = plan->graph.scalars + plan->graph.ops[kind->first].scalar;
-        bp_text_string(text, i == 0 ? "as sm_80    " : "            ");
+        bp_text_string(text, i == 0 ? "as " : "   ");
+        bp_text_padded(text, i == 0 ? bp_device_entry_of(plan->spec.device)->common : "", 9,
+                       BP_TEXT_LEFT);
         bp_text_u64(text, kind->count);
         bp_text_char(text, ' ');
         bp_text_string(text, info->name);

@@ -10,7 +10,7 @@
 #include "core/ops/codec.h"
 #include "core/ir/step.h"
 #include "device/host/cpu.h"
-#include "device/host/host.h"
+#include "device/registry.h"
 #include "device/host/pool.h"
 #include "optim/rule.h"
 #include "tools/bedplate/app/memory.h"
@@ -144,7 +144,7 @@ static void bench_optim_fill(desk *d, uint64_t count)
 
 static bp_status open_desk(desk *d, uint64_t count, bp_error *error)
 {
-    const bp_device *device = &bp_device_host;
+    const bp_device *device = bp_device_at(0)->device;
     BP_TRY(memory_take(&d->arena, place_operands(d, count), true, "arena", error));
     bench_optim_fill(d, count);
     const bp_linked_op op = {d->rule->kernel, 1,         d->place,
@@ -207,7 +207,7 @@ static bp_status time_both(desk *d, bp_pool *pool, uint64_t repeat, double *rule
     uint64_t tasks = bp_size_ceil_div(d->streams[0].bytes, PIECE);
     for (uint64_t i = 0; i < WARM_UP + repeat; i++) {
         double began = clock_seconds();
-        BP_TRY(bp_device_host.run(d->context, UPDATE));
+        BP_TRY(bp_device_at(0)->device->run(d->context, UPDATE));
         double middle = clock_seconds();
         bp_pool_run(pool, move_share, d, tasks, false);
         double ended = clock_seconds();
@@ -250,7 +250,7 @@ static void print_times(const desk *d, const settings *set, double rule, double 
         json_real(&out, "fraction", loop / rule, 4);
         json_real(&out, "cycles_per_element", cycles, 4);
         json_count(&out, "threads", d->options.threads);
-        json_text(&out, "kernels", bp_device_host.variant(d->context));
+        json_text(&out, "kernels", bp_device_at(0)->device->variant(d->context));
         json_end(&out);
     } else {
         bp_text_string(&out.text, d->spec.optimizer->name);
@@ -297,7 +297,7 @@ bp_status bench_optim(const settings *set, bp_error *error)
         status = bench_optim_run(&d, set, error);
     }
     if (d.context != NULL) {
-        bp_device_host.close(d.context);
+        bp_device_at(0)->device->close(d.context);
     }
     memory_give_back(&d.arena);
     memory_give_back(&d.host);

@@ -6,7 +6,6 @@
 #include "device/host/cpu.h"
 #include "core/base/sort.h"
 #include "tools/bedplate/app/clock.h"
-#include "device/host/host.h"
 #include "tools/bedplate/verbs/bench_fabric.h"
 #include "tools/bedplate/verbs/bench_optim.h"
 #include "tools/bedplate/sources/data_tokenised.h"
@@ -223,7 +222,7 @@ typedef struct product {
 
 static bp_status link_product(product *p, bp_error *error)
 {
-    const bp_device *device = &bp_device_host;
+    const bp_device *device = bp_device_at(0)->device;
     const bp_linked_op op = {BP_KERNEL_matmul, 1,         p->offsets,
                              &p->scalars,      p->dtypes, BP_OFFSET_ABSENT};
     const bp_linked_program program = {&op, 1};
@@ -254,7 +253,8 @@ static bp_status make_product(product *p, const settings *set, bp_error *error)
                                      .ldb = (int64_t)set->n,
                                      .ldc = (int64_t)set->n};
     uint64_t sizes[3] = {set->m * set->n, set->m * set->k, set->k * set->n};
-    uint64_t work = bp_device_host.workspace(&p->options, BP_KERNEL_matmul, &p->scalars, NULL);
+    uint64_t work =
+        bp_device_at(0)->device->workspace(&p->options, BP_KERNEL_matmul, &p->scalars, NULL);
     static const int places[3] = {0, 2, 3}; /* c, a, b among the operands */
     uint64_t at = 0;
     for (int i = 0; i < 8; i++) {
@@ -276,7 +276,7 @@ static bp_status time_product(product *p, const settings *set, double *seconds)
 {
     for (uint64_t i = 0; i < WARM_UP + set->repeat; i++) {
         double began = clock_seconds();
-        BP_TRY(bp_device_host.run(p->context, 0));
+        BP_TRY(bp_device_at(0)->device->run(p->context, 0));
         if (i >= WARM_UP) {
             seconds[i - WARM_UP] = clock_seconds() - began;
         }
@@ -317,7 +317,7 @@ static bp_status bench_gemm(const settings *set, bp_error *error)
         v.gflops = 2e-9 * (double)set->m * (double)set->n * (double)set->k / v.seconds;
         v.peak = peak_gflops(p.options.variant, p.options.threads);
         print_product(set, &v);
-        bp_device_host.close(p.context);
+        bp_device_at(0)->device->close(p.context);
     }
     free(seconds);
     memory_give_back(&p.arena);

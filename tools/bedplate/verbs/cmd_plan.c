@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "core/plan/optimizer.h"
-#include "device/cuda/cuda.h"
-#include "device/cuda/query.h"
 #include "tools/bedplate/runs/checkpoint.h"
 #include "tools/bedplate/planning/emit_c.h"
 #include "tools/bedplate/planning/release_cost.h"
@@ -16,7 +14,7 @@
 #include "tools/bedplate/planning/buckets_choice.h"
 #include "tools/bedplate/session/kernel_isa.h"
 #include "tools/bedplate/planning/listing.h"
-#include "tools/bedplate/app/output.h"
+#include "tools/bedplate/app/device_choice.h"
 #include "tools/bedplate/session/preference_choice.h"
 #include "tools/bedplate/planning/release_text.h"
 #include "tools/bedplate/session/class_weights.h"
@@ -37,12 +35,6 @@ static const char *peak_name(const session *s)
 {
     const bp_graph *graph = &s->plan.graph;
     return bp_kernel_describe(graph->ops[s->plan.report.peak_op].kernel)->name;
-}
-
-/* What a plan for a GPU is for. */
-static const char *target_of(const bp_spec *spec)
-{
-    return spec->device_options.target != NULL ? spec->device_options.target : "sm_80";
 }
 
 static void json_classes(output *out, const char *key, const uint64_t *bytes)
@@ -187,11 +179,8 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     }
     buckets_json(out, s);
     frozen_json(out, s, &more->still);
-    if (s->plan.spec.device == &bp_device_cuda) {
-        json_text(out, "target", target_of(&s->plan.spec));
-        json_text(out, "ptx", bp_cuda_query_texts(target_of(&s->plan.spec)));
-        kernel_isa_json(out, &s->plan);
-    }
+    device_describe(out, &s->plan.spec, true);
+    kernel_isa_json(out, &s->plan);
     json_text(out, "peak_op", peak_name(s));
     json_count(out, "peak_op_index", report->peak_op);
     json_flag(out, "fits", fits(s));
@@ -299,14 +288,8 @@ static bp_status print_table(output *out, const session *s, const extras *more)
     bp_text_string(text, "  ");
     bp_text_grouped(text, total);
     bp_text_string(text, "\n\n");
-    if (spec->device == &bp_device_cuda) {
-        bp_text_string(text, "device      cuda ");
-        bp_text_string(text, target_of(spec));
-        bp_text_string(text, " with the PTX of ");
-        bp_text_string(text, bp_cuda_query_texts(target_of(spec)));
-        bp_text_char(text, '\n');
-        kernel_isa_text(text, &s->plan);
-    }
+    device_describe(out, spec, false);
+    kernel_isa_text(text, &s->plan);
     put_spaces(text, report, spec->offload.fixed, more);
     put_bytes(text, "host", session_host_bytes(s));
     put_bytes(text, "checkpoint", report->state_bytes);

@@ -5,6 +5,7 @@
 
 #include "core/base/digest.h"
 #include "tools/bedplate/app/clock.h"
+#include "tools/bedplate/app/device_choice.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/verbs/selftest.h"
 #include "tools/bedplate/app/commands.h"
@@ -37,7 +38,8 @@ static void selftest_print(void *user, const selftest_result *result)
 int cmd_selftest(const settings *set)
 {
     uint32_t runs, wrong;
-    const bool gpu = strncmp(set->device, "cuda", 4) == 0;
+    const bp_device_entry *asked = device_entry_asked(set);
+    const bool gpu = asked != NULL && asked != bp_device_at(0);
     void *user = (void *)(uintptr_t)set;
     const bp_status status = gpu ? selftest_gpu(set->device, selftest_print, user, &runs, &wrong)
                                  : selftest_run(selftest_print, user, &runs, &wrong);

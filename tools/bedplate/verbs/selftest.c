@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/digest.h"
+#include "device/registry.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/session/rate_choice.h"
 #include "tools/bedplate/session/session.h"
@@ -100,7 +101,7 @@ static bp_status selftest_one(const selftest_case *one, const char *device, self
     set.learning_rate = 1e-3;
     set.weight_decay = 0.1;
     set.device = device;
-    set.kernels = strcmp(device, "host") == 0 ? result->form : "auto";
+    set.kernels = strcmp(device, bp_device_at(0)->device->name) == 0 ? result->form : "auto";
     set.threads = result->threads;
     bp_status status = selftest_steps(&s, &set, &result->found);
     /* A processor without this form says so when the device is opened. */
@@ -124,7 +125,7 @@ bp_status selftest_run(selftest_seen seen, void *user, uint32_t *runs, uint32_t 
                                           .form = forms[f],
                                           .threads = (uint32_t)threads[n],
                                           .right = cases[i].right};
-                BP_TRY(selftest_one(&cases[i], "host", &result, &there));
+                BP_TRY(selftest_one(&cases[i], bp_device_at(0)->device->name, &result, &there));
                 if (!there && f > 0) {
                     break;
                 }

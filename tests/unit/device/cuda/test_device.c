@@ -342,7 +342,7 @@ static void element_types_without_a_kernel_are_refused(void **state)
 static void memory_outside_the_arena_is_told(void **state)
 {
     bench *b = *state;
-    bp_cuda_memory memory;
+    bp_device_memory memory;
     assert_int_equal(open_with(b, NULL, NULL), BP_OK);
     assert_int_equal(link_both(b), BP_OK);
     for (uint32_t i = 0; i < 3; i++) {
@@ -384,7 +384,7 @@ static bp_status live(bench *b, const char *variant)
     BP_TRY(open_with(b, variant, NULL));
     BP_TRY(link_both(b));
     BP_TRY(use(b));
-    bp_cuda_memory memory;
+    bp_device_memory memory;
     return bp_cuda_memory_read(b->context, true, &memory);
 }
 

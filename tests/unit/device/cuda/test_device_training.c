@@ -434,7 +434,7 @@ static void planned_is_used(void **state)
 {
     (void)state;
     model_fixture r;
-    bp_cuda_memory memory;
+    bp_device_memory memory;
     static const char *const targets[] = {NULL, "sm_80", "sm_90a"};
     uint64_t bytes[3];
     for (uint32_t i = 0; i < 3; i++) {
