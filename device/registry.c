@@ -6,7 +6,8 @@
 
 #define DEVICES(X)                                                                                 \
     X(host)                                                                                        \
-    X(cuda)
+    X(cuda)                                                                                        \
+    X(null)
 
 #define DEVICE_DECLARE(name) extern const bp_device_entry bp_device_entry_##name;
 DEVICES(DEVICE_DECLARE)
