@@ -55,6 +55,10 @@ struct bp_model {
     const char *name; /* config.json's model_type */
     size_t scratch;   /* bytes of builder->scratch that its functions write on while they emit */
 
+    /* What functions that serve several models find of this one, as builder->spec->model->self: a
+     * table of their own kind. NULL: they need none. */
+    const void *self;
+
     /* The model's own rules on top of bp_spec_check: BP_ERR_USAGE naming the field. */
     bp_status (*check)(const bp_spec *spec, bp_error *error);
 
@@ -117,7 +121,7 @@ struct bp_model {
      * that both use is formed at the end of backward, in the order in which it is always added up
      * (the last stage's part of a micro-batch before the first's); another one after its stage's
      * backward. slice emits one slice. NULL: no such tables. */
-    void (*sliced_tables)(const bp_model_config *config, uint32_t tables[2]);
+    void (*sliced_tables)(const bp_spec *spec, uint32_t tables[2]);
     void (*slice)(bp_builder *builder, bp_slice_call *call);
 
     /* What the first stage makes of tokens are rows of its table, and nothing is added to them but

@@ -192,3 +192,27 @@ void bp_block_decode(bp_builder *builder, bp_stage_call *call, const bp_block *b
 {
     run_forward(builder, call, block, BP_TAPE_SET);
 }
+
+bp_block *bp_block_family_list(bp_builder *builder, const bp_stage_call *call)
+{
+    const bp_block_family *family = builder->spec->model->self;
+    bp_block *block = bp_block_room(builder);
+    family->list(builder, call, block);
+    return block;
+}
+
+uint32_t bp_block_family_tapes(bp_builder *builder, const bp_stage_call *call,
+                               const bp_tape_request *request, uint32_t *variants)
+{
+    return bp_block_tapes(builder, call, bp_block_family_list(builder, call), request, variants);
+}
+
+const char *bp_block_family_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
+{
+    const bp_block_family *family = spec->model->self;
+    const bp_builder builder = {.spec = spec, .rows = 1};
+    const bp_stage_call call = {.stage = stage};
+    bp_block block;
+    family->list(&builder, &call, &block);
+    return bp_block_slot_name(&block, slot);
+}

@@ -48,4 +48,15 @@ uint32_t bp_block_tapes(bp_builder *builder, const bp_stage_call *call, const bp
 /* The name of a value by its slot; never NULL. */
 const char *bp_block_slot_name(const bp_block *block, uint32_t slot);
 
+/* What bp_model.self of a model of such blocks begins with: the list of the stage of a call. */
+typedef struct bp_block_family {
+    void (*list)(const bp_builder *builder, const bp_stage_call *call, bp_block *block);
+} bp_block_family;
+
+/* Its list in bp_block_room; and bp_model.tapes and bp_model.slot_name of it. */
+bp_block *bp_block_family_list(bp_builder *builder, const bp_stage_call *call);
+uint32_t bp_block_family_tapes(bp_builder *builder, const bp_stage_call *call,
+                               const bp_tape_request *request, uint32_t *variants);
+const char *bp_block_family_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot);
+
 #endif

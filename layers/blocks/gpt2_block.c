@@ -3,9 +3,8 @@
 #include "layers/blocks/gpt2_block.h"
 
 #include <math.h>
-#include <string.h>
 
-#include "layers/blocks/block.h"
+#include "layers/blocks/sublayer.h"
 #include "layers/families/gpt2.h"
 
 uint32_t bp_gpt2_block_first(uint32_t index)
@@ -23,44 +22,6 @@ static bp_norm norm_of(const bp_transformer *own, uint32_t weight)
     return (bp_norm){weight, weight + 1, own->width, own->norm_epsilon, false};
 }
 
-/* What a block computes, in the order in which it does. */
-enum {
-    INPUT,
-    NORM_1,
-    STATISTICS_1,
-    QKV,
-    ATTENTION, /* before its projection */
-    LSE,
-    MIDDLE, /* the stream between the sublayers */
-    NORM_2,
-    STATISTICS_2,
-    BEFORE, /* the activation */
-    ACTIVE,
-    OUTPUT,
-    VALUES
-};
-
-static void gpt2_block_describe_values(const bp_transformer *own, uint64_t rows, bp_block *block)
-{
-    const uint64_t width = own->width, inner = bp_transformer_inner(own);
-    const bp_value values[VALUES] = {
-        [INPUT] = {"input", "d_in", {rows, width}, false},
-        [NORM_1] = {"norm_1", "d_input", {rows, width}, false},
-        [STATISTICS_1] = {"norm_1.statistics", NULL, {2, rows}, true},
-        [QKV] = {"qkv", "d_qkv", {rows, 3 * width}, false},
-        [ATTENTION] = {"attention", "d_attention", {rows, width}, false},
-        [LSE] = {"attention.lse", NULL, {own->heads, rows}, true},
-        [MIDDLE] = {"middle", "d_middle", {rows, width}, false},
-        [NORM_2] = {"norm_2", "d_ln_2", {rows, width}, false},
-        [STATISTICS_2] = {"norm_2.statistics", NULL, {2, rows}, true},
-        [BEFORE] = {"before", "d_before", {rows, inner}, false},
-        [ACTIVE] = {"active", "d_gelu", {rows, inner}, false},
-        [OUTPUT] = {"out", NULL, {rows, width}, false}};
-    memcpy(block->value, values, sizeof values);
-    block->values = VALUES;
-    block->ends = false;
-}
-
 /* What scores are multiplied by; 0: what attention takes by itself. */
 static double scale_of(const bp_transformer *own, uint32_t block)
 {
@@ -71,59 +32,37 @@ static double scale_of(const bp_transformer *own, uint32_t block)
 /* Dropout sites: 0 is the embedding's; each block has three. */
 void bp_gpt2_block_describe(const bp_builder *builder, const bp_stage_call *call, bp_block *block)
 {
+    static const char *const middle_names[2] = {"middle", "d_middle"};
+    static const char *const norm_names[3] = {"norm_2", "d_ln_2", "norm_2.statistics"};
     const bp_transformer own = bp_transformer_of(&builder->spec->config);
     const uint32_t index = call->stage - 1;
     const uint32_t first = bp_gpt2_block_first(index), site = 1 + 3 * index;
     const uint64_t width = own.width, inner = bp_transformer_inner(&own);
     const bool plain = own.activation == BP_GPT2_GELU_ERF || own.activation == BP_GPT2_RELU;
-    const bp_node nodes[] = {
-        {.kind = BP_NODE_NORM,
-         .in = {INPUT},
-         .out = {NORM_1, STATISTICS_1},
-         .class_of = BP_RECOMPUTE_NORM,
-         .again = true,
-         .norm = norm_of(&own, first + BP_GPT2_LN_1_WEIGHT)},
-        {.kind = BP_NODE_DENSE,
-         .in = {NORM_1},
-         .out = {QKV},
-         .parts = 1,
-         .part = {gpt2_block_dense(first + BP_GPT2_C_ATTN_WEIGHT, width, 3 * width)}},
-        {.kind = BP_NODE_ATTENTION,
-         .in = {QKV},
-         .out = {ATTENTION, LSE},
-         .class_of = BP_RECOMPUTE_ATTENTION,
-         .attention = {.heads = own.heads,
-                       .head_width = width / own.heads,
-                       .dropout = {site, own.attention_dropout},
-                       .scale = scale_of(&own, index + 1)}},
-        {.kind = BP_NODE_RESIDUAL,
-         .in = {ATTENTION, INPUT},
-         .out = {MIDDLE},
-         .residual = {gpt2_block_dense(first + BP_GPT2_ATTN_C_PROJ_WEIGHT, width, width),
-                      {site + 1, own.residual_dropout}}},
-        {.kind = BP_NODE_NORM,
-         .in = {MIDDLE},
-         .out = {NORM_2, STATISTICS_2},
-         .class_of = BP_RECOMPUTE_NORM,
-         .again = true,
-         .norm = norm_of(&own, first + BP_GPT2_LN_2_WEIGHT)},
-        {.kind = BP_NODE_DENSE,
-         .in = {NORM_2},
-         .out = {BEFORE},
-         .parts = 1,
-         .part = {gpt2_block_dense(first + BP_GPT2_C_FC_WEIGHT, width, inner)}},
-        {.kind = plain ? BP_NODE_ACTIVATION : BP_NODE_GELU,
-         .in = {BEFORE},
-         .out = {ACTIVE},
-         .class_of = BP_RECOMPUTE_ACTIVATION,
-         .activation =
-             own.activation == BP_GPT2_RELU ? BP_ACTIVATION_RELU : BP_ACTIVATION_GELU_ERF},
-        {.kind = BP_NODE_RESIDUAL,
-         .in = {ACTIVE, MIDDLE},
-         .out = {OUTPUT},
-         .residual = {gpt2_block_dense(first + BP_GPT2_MLP_C_PROJ_WEIGHT, inner, width),
-                      {site + 2, own.residual_dropout}}}};
-    gpt2_block_describe_values(&own, builder->rows, block);
-    memcpy(block->node, nodes, sizeof nodes);
-    block->nodes = sizeof nodes / sizeof nodes[0];
+    const bp_norm norms[2] = {norm_of(&own, first + BP_GPT2_LN_1_WEIGHT),
+                              norm_of(&own, first + BP_GPT2_LN_2_WEIGHT)};
+    const bp_attention_parts attention = {
+        .norm = &norms[0],
+        .norm_gradient = "d_input",
+        .products = 1,
+        .product = {gpt2_block_dense(first + BP_GPT2_C_ATTN_WEIGHT, width, 3 * width)},
+        .attention = {.heads = own.heads,
+                      .head_width = width / own.heads,
+                      .dropout = {site, own.attention_dropout},
+                      .scale = scale_of(&own, index + 1)}};
+    const bp_residual end = {gpt2_block_dense(first + BP_GPT2_ATTN_C_PROJ_WEIGHT, width, width),
+                             {site + 1, own.residual_dropout}};
+    const bp_mlp_parts mlp = {
+        .up = gpt2_block_dense(first + BP_GPT2_C_FC_WEIGHT, width, inner),
+        .function = {.kind = plain ? BP_NODE_ACTIVATION : BP_NODE_GELU,
+                     .activation = own.activation == BP_GPT2_RELU ? BP_ACTIVATION_RELU
+                                                                  : BP_ACTIVATION_GELU_ERF},
+        .down = {gpt2_block_dense(first + BP_GPT2_MLP_C_PROJ_WEIGHT, inner, width),
+                 {site + 2, own.residual_dropout}},
+        .names = {{"before", "d_before"}, {"active", "d_gelu"}, {"out", NULL}}};
+    const bp_block_list list = bp_list_begin(block, builder->rows, width);
+    const uint32_t y = bp_list_attention(&list, 0, &attention);
+    const uint32_t middle = bp_list_residual(&list, &end, y, 0, middle_names);
+    const uint32_t x = bp_list_norm(&list, &norms[1], middle, norm_names);
+    (void)bp_list_mlp(&list, x, middle, &mlp);
 }

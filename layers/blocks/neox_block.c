@@ -2,31 +2,9 @@
 /* What a GPT-NeoX block is made of. */
 #include "layers/blocks/neox_block.h"
 
-#include <string.h>
-
-#include "layers/nodes/activate.h"
-
-#include "layers/blocks/block.h"
+#include "layers/blocks/sublayer.h"
 #include "layers/families/neox.h"
-
-/* What a block computes, in the order in which it does. */
-enum {
-    INPUT,
-    NORM_1,
-    STATISTICS_1,
-    RAW,      /* query, key and value of a head side by side, head by head */
-    STRAIGHT, /* all queries, all keys, all values */
-    QKV,
-    ATTENTION, /* before its projection */
-    LSE,
-    MIDDLE, /* the stream with what attention adds */
-    NORM_2,
-    STATISTICS_2,
-    BEFORE, /* the activation */
-    ACTIVE,
-    OUTPUT,
-    VALUES
-};
+#include "layers/nodes/activate.h"
 
 bool bp_neox_has(const bp_model_config *config, bp_neox_parameter parameter)
 {
@@ -86,101 +64,46 @@ static bp_norm norm_of(const building *b, bp_neox_parameter weight)
                      false};
 }
 
-static void neox_block_describe_values(const building *b, uint64_t rows, bp_block *block)
+/* Dropout sites: 0 is the embedding's; each block has three. */
+static uint32_t neox_attention(const building *b, const bp_block_list *list)
 {
-    const uint64_t width = b->width, inner = b->inner;
-    const bp_value values[VALUES] = {
-        [INPUT] = {"input", "d_in", {rows, width}, false},
-        [NORM_1] = {"norm_1", "d_input", {rows, width}, false},
-        [STATISTICS_1] = {"norm_1.statistics", NULL, {2, rows}, true},
-        [RAW] = {"raw", "d_raw", {rows, 3 * width}, false},
-        [STRAIGHT] = {"qkv", "d_qkv", {rows, 3 * width}, false},
-        [QKV] = {"qkv", "d_qkv", {rows, 3 * width}, false},
-        [ATTENTION] = {"attention", "d_attention", {rows, width}, false},
-        [LSE] = {"attention.lse", NULL, {b->own.llama.stack.heads, rows}, true},
-        [MIDDLE] = {"middle", "d_middle", {rows, width}, false},
-        [NORM_2] = {"norm_2", "d_norm", {rows, width}, false},
-        [STATISTICS_2] = {"norm_2.statistics", NULL, {2, rows}, true},
-        [BEFORE] = {"before", "d_before", {rows, inner}, false},
-        [ACTIVE] = {"active", "d_active", {rows, inner}, false},
-        [OUTPUT] = {"out", NULL, {rows, width}, false}};
-    memcpy(block->value, values, sizeof values);
-    block->values = VALUES;
-    block->ends = false;
-}
-
-/* From the block's input to the stream with what attention adds. Dropout sites: 0 is the
- * embedding's; each block has three. */
-static uint32_t describe_attention(const building *b, bp_node *to)
-{
+    static const char *const names[2] = {"middle", "d_middle"};
     const bp_llama_config *own = &b->own.llama;
-    const uint32_t heads = own->stack.heads;
-    const bp_node nodes[] = {
-        {.kind = BP_NODE_NORM,
-         .in = {INPUT},
-         .out = {NORM_1, STATISTICS_1},
-         .class_of = BP_RECOMPUTE_NORM,
-         .again = true,
-         .norm = norm_of(b, BP_NEOX_NORM_1_WEIGHT)},
-        {.kind = BP_NODE_DENSE,
-         .in = {NORM_1},
-         .out = {RAW},
-         .parts = 1,
-         .part = {neox_block_dense(b, BP_NEOX_QKV_WEIGHT, b->width, 3 * b->width)}},
-        {.kind = BP_NODE_REGROUP, .in = {RAW}, .out = {STRAIGHT}, .heads = heads, .parts = 3},
-        {.kind = BP_NODE_ROTARY,
-         .in = {STRAIGHT},
-         .out = {QKV},
-         .rotary = {.width = bp_llama_rotary_width(own, b->head_width),
-                    .theta = own->rope_theta,
-                    .apart = b->head_width,
-                    .scaling = own->rope_scaling},
-         .heads = 2 * (uint64_t)heads},
-        {.kind = BP_NODE_ATTENTION,
-         .in = {QKV},
-         .out = {ATTENTION, LSE},
-         .class_of = BP_RECOMPUTE_ATTENTION,
-         .attention = {.heads = heads,
-                       .head_width = b->head_width,
-                       .dropout = {b->site, own->stack.attention_dropout}}},
-        {.kind = BP_NODE_RESIDUAL,
-         .in = {ATTENTION, INPUT},
-         .out = {MIDDLE},
-         .residual = {neox_block_dense(b, BP_NEOX_O_WEIGHT, b->width, b->width),
-                      {b->site + 1, own->stack.residual_dropout}}}};
-    memcpy(to, nodes, sizeof nodes);
-    return sizeof nodes / sizeof nodes[0];
+    const bp_norm norm = norm_of(b, BP_NEOX_NORM_1_WEIGHT);
+    const bp_rotary rotary = {.width = bp_llama_rotary_width(own, b->head_width),
+                              .theta = own->rope_theta,
+                              .apart = b->head_width,
+                              .scaling = own->rope_scaling};
+    const bp_attention_parts parts = {
+        .norm = &norm,
+        .norm_gradient = "d_input",
+        .products = 1,
+        .product = {neox_block_dense(b, BP_NEOX_QKV_WEIGHT, b->width, 3 * b->width)},
+        .by_heads = true,
+        .rotary = &rotary,
+        .attention = {.heads = own->stack.heads,
+                      .head_width = b->head_width,
+                      .dropout = {b->site, own->stack.attention_dropout}}};
+    const bp_residual end = {neox_block_dense(b, BP_NEOX_O_WEIGHT, b->width, b->width),
+                             {b->site + 1, own->stack.residual_dropout}};
+    const uint32_t y = bp_list_attention(list, 0, &parts);
+    return bp_list_residual(list, &end, y, 0, names);
 }
 
-/* The other sublayer, which reads the block's input too where both are parallel. */
-static uint32_t describe_mlp(const building *b, bp_node *to)
-{
-    const bp_node nodes[] = {
-        {.kind = BP_NODE_NORM,
-         .in = {b->own.parallel ? INPUT : MIDDLE},
-         .out = {NORM_2, STATISTICS_2},
-         .class_of = BP_RECOMPUTE_NORM,
-         .again = true,
-         .norm = norm_of(b, BP_NEOX_NORM_2_WEIGHT)},
-        {.kind = BP_NODE_DENSE,
-         .in = {NORM_2},
-         .out = {BEFORE},
-         .parts = 1,
-         .part = {neox_block_dense(b, BP_NEOX_UP_WEIGHT, b->width, b->inner)}},
-        bp_hidden_act_node(b->own.activation, BEFORE, ACTIVE),
-        {.kind = BP_NODE_RESIDUAL,
-         .in = {ACTIVE, MIDDLE},
-         .out = {OUTPUT},
-         .residual = {neox_block_dense(b, BP_NEOX_DOWN_WEIGHT, b->inner, b->width),
-                      {b->site + 2, b->own.llama.stack.residual_dropout}}}};
-    memcpy(to, nodes, sizeof nodes);
-    return sizeof nodes / sizeof nodes[0];
-}
-
+/* The other sublayer reads the block's input too where both are parallel. */
 void bp_neox_block_describe(const bp_builder *builder, const bp_stage_call *call, bp_block *block)
 {
+    static const char *const names[3] = {"norm_2", "d_norm", "norm_2.statistics"};
     const building b = begin_block(builder, call->stage - 1);
-    neox_block_describe_values(&b, builder->rows, block);
-    block->nodes = describe_attention(&b, block->node);
-    block->nodes += describe_mlp(&b, block->node + block->nodes);
+    const bp_norm norm = norm_of(&b, BP_NEOX_NORM_2_WEIGHT);
+    const bp_mlp_parts mlp = {
+        .up = neox_block_dense(&b, BP_NEOX_UP_WEIGHT, b.width, b.inner),
+        .function = bp_hidden_act_node(b.own.activation, 0, 0),
+        .down = {neox_block_dense(&b, BP_NEOX_DOWN_WEIGHT, b.inner, b.width),
+                 {b.site + 2, b.own.llama.stack.residual_dropout}},
+        .names = {{"before", "d_before"}, {"active", "d_active"}, {"out", NULL}}};
+    const bp_block_list list = bp_list_begin(block, builder->rows, b.width);
+    const uint32_t middle = neox_attention(&b, &list);
+    const uint32_t x = bp_list_norm(&list, &norm, b.own.parallel ? 0 : middle, names);
+    (void)bp_list_mlp(&list, x, middle, &mlp);
 }

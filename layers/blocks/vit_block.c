@@ -2,26 +2,8 @@
 /* What a ViT block is made of. */
 #include "layers/blocks/vit_block.h"
 
-#include <string.h>
-
+#include "layers/blocks/sublayer.h"
 #include "layers/nodes/activate.h"
-
-/* What a block computes, in the order in which it does. */
-enum {
-    INPUT,
-    NORM_1,
-    STATISTICS_1,
-    QKV,
-    ATTENTION, /* before its projection */
-    LSE,
-    MIDDLE, /* the stream between the sublayers */
-    NORM_2,
-    STATISTICS_2,
-    BEFORE, /* GELU */
-    ACTIVE,
-    OUTPUT,
-    VALUES
-};
 
 bool bp_vit_biased(const bp_vit_config *own, bp_vit_layer layer)
 {
@@ -38,8 +20,7 @@ uint32_t bp_vit_number(const bp_vit_config *own, uint32_t block, bp_vit_layer la
     return BP_VIT_EMBEDDINGS + block * (2 * BP_VIT_BLOCK_LAYERS - lacking) + within;
 }
 
-static bp_linear vit_dense(const bp_vit_config *own, uint32_t index, bp_vit_layer layer,
-                           uint64_t pitch)
+static bp_linear vit_dense(const bp_vit_config *own, uint32_t index, bp_vit_layer layer)
 {
     const uint32_t weight = bp_vit_number(own, index, layer);
     const uint64_t width = own->stack.width, inner = bp_transformer_inner(&own->stack);
@@ -47,98 +28,45 @@ static bp_linear vit_dense(const bp_vit_config *own, uint32_t index, bp_vit_laye
                        .bias = bp_vit_biased(own, layer) ? weight + 1 : BP_NO_PARAMETER,
                        .in = layer == BP_VIT_DOWN ? inner : width,
                        .out = layer == BP_VIT_UP ? inner : width,
-                       .output_major = true,
-                       .pitch = pitch};
+                       .output_major = true};
 }
 
-static bp_node vit_norm(const bp_vit_config *own, uint32_t index, bp_vit_layer layer, uint32_t in,
-                        uint32_t out)
+static bp_norm vit_norm(const bp_vit_config *own, uint32_t index, bp_vit_layer layer)
 {
     const uint32_t weight = bp_vit_number(own, index, layer);
-    return (bp_node){
-        .kind = BP_NODE_NORM,
-        .in = {in},
-        .out = {out, out + 1},
-        .class_of = BP_RECOMPUTE_NORM,
-        .again = true,
-        .norm = {weight, weight + 1, own->stack.width, own->stack.norm_epsilon, false}};
-}
-
-static void vit_block_values(const bp_transformer *own, uint64_t rows, bp_block *block)
-{
-    const uint64_t width = own->width, inner = bp_transformer_inner(own);
-    const bp_value values[VALUES] = {
-        [INPUT] = {"input", "d_in", {rows, width}, false},
-        [NORM_1] = {"norm_1", "d_norm_1", {rows, width}, false},
-        [STATISTICS_1] = {"norm_1.statistics", NULL, {2, rows}, true},
-        [QKV] = {"qkv", "d_qkv", {rows, 3 * width}, false},
-        [ATTENTION] = {"attention", "d_attention", {rows, width}, false},
-        [LSE] = {"attention.lse", NULL, {own->heads, rows}, true},
-        [MIDDLE] = {"middle", "d_middle", {rows, width}, false},
-        [NORM_2] = {"norm_2", "d_norm_2", {rows, width}, false},
-        [STATISTICS_2] = {"norm_2.statistics", NULL, {2, rows}, true},
-        [BEFORE] = {"up", "d_up", {rows, inner}, false},
-        [ACTIVE] = {"gelu", "d_gelu", {rows, inner}, false},
-        [OUTPUT] = {"out", NULL, {rows, width}, false}};
-    memcpy(block->value, values, sizeof values);
-    block->values = VALUES;
-    block->ends = false;
+    return (bp_norm){weight, weight + 1, own->stack.width, own->stack.norm_epsilon, false};
 }
 
 /* Dropout sites: 0 is the embedding's; each block has three. */
-static uint32_t vit_attention(const bp_vit_config *own, uint32_t index, bp_node *to)
-{
-    const uint64_t width = own->stack.width;
-    const uint32_t site = 1 + 3 * index;
-    const bp_node nodes[] = {vit_norm(own, index, BP_VIT_NORM_1, INPUT, NORM_1),
-                             {.kind = BP_NODE_DENSE,
-                              .in = {NORM_1},
-                              .out = {QKV, QKV, QKV},
-                              .parts = 3,
-                              .part = {vit_dense(own, index, BP_VIT_QUERY, 3 * width),
-                                       vit_dense(own, index, BP_VIT_KEY, 3 * width),
-                                       vit_dense(own, index, BP_VIT_VALUE, 3 * width)},
-                              .column = {0, width, 2 * width}},
-                             {.kind = BP_NODE_ATTENTION,
-                              .in = {QKV},
-                              .out = {ATTENTION, LSE},
-                              .class_of = BP_RECOMPUTE_ATTENTION,
-                              .attention = {.heads = own->stack.heads,
-                                            .head_width = width / own->stack.heads,
-                                            .bidirectional = true,
-                                            .dropout = {site, own->stack.attention_dropout}}},
-                             {.kind = BP_NODE_RESIDUAL,
-                              .in = {ATTENTION, INPUT},
-                              .out = {MIDDLE},
-                              .residual = {vit_dense(own, index, BP_VIT_OUT, 0),
-                                           {site + 1, own->stack.residual_dropout}}}};
-    memcpy(to, nodes, sizeof nodes);
-    return sizeof nodes / sizeof nodes[0];
-}
-
-static uint32_t vit_mlp(const bp_vit_config *own, uint32_t index, bp_node *to)
-{
-    const bp_node nodes[] = {vit_norm(own, index, BP_VIT_NORM_2, MIDDLE, NORM_2),
-                             {.kind = BP_NODE_DENSE,
-                              .in = {NORM_2},
-                              .out = {BEFORE},
-                              .parts = 1,
-                              .part = {vit_dense(own, index, BP_VIT_UP, 0)}},
-                             bp_hidden_act_node(own->stack.activation, BEFORE, ACTIVE),
-                             {.kind = BP_NODE_RESIDUAL,
-                              .in = {ACTIVE, MIDDLE},
-                              .out = {OUTPUT},
-                              .residual = {vit_dense(own, index, BP_VIT_DOWN, 0),
-                                           {3 + 3 * index, own->stack.residual_dropout}}}};
-    memcpy(to, nodes, sizeof nodes);
-    return sizeof nodes / sizeof nodes[0];
-}
-
 void bp_vit_block_describe(const bp_builder *builder, const bp_stage_call *call, bp_block *block)
 {
+    static const char *const middle_names[2] = {"middle", "d_middle"};
+    static const char *const norm_names[3] = {"norm_2", "d_norm_2", "norm_2.statistics"};
     const bp_vit_config own = bp_vit_config_of(&builder->spec->config);
-    const uint32_t index = call->stage - 1;
-    vit_block_values(&own.stack, builder->rows, block);
-    block->nodes = vit_attention(&own, index, block->node);
-    block->nodes += vit_mlp(&own, index, block->node + block->nodes);
+    const uint32_t index = call->stage - 1, site = 1 + 3 * index;
+    const bp_transformer *stack = &own.stack;
+    const bp_norm norms[2] = {vit_norm(&own, index, BP_VIT_NORM_1),
+                              vit_norm(&own, index, BP_VIT_NORM_2)};
+    const bp_attention_parts attention = {
+        .norm = &norms[0],
+        .norm_gradient = "d_norm_1",
+        .products = 3,
+        .product = {vit_dense(&own, index, BP_VIT_QUERY), vit_dense(&own, index, BP_VIT_KEY),
+                    vit_dense(&own, index, BP_VIT_VALUE)},
+        .attention = {.heads = stack->heads,
+                      .head_width = stack->width / stack->heads,
+                      .bidirectional = true,
+                      .dropout = {site, stack->attention_dropout}}};
+    const bp_residual end = {vit_dense(&own, index, BP_VIT_OUT),
+                             {site + 1, stack->residual_dropout}};
+    const bp_mlp_parts mlp = {
+        .up = vit_dense(&own, index, BP_VIT_UP),
+        .function = bp_hidden_act_node(stack->activation, 0, 0),
+        .down = {vit_dense(&own, index, BP_VIT_DOWN), {site + 2, stack->residual_dropout}},
+        .names = {{"up", "d_up"}, {"gelu", "d_gelu"}, {"out", NULL}}};
+    const bp_block_list list = bp_list_begin(block, builder->rows, stack->width);
+    const uint32_t y = bp_list_attention(&list, 0, &attention);
+    const uint32_t middle = bp_list_residual(&list, &end, y, 0, middle_names);
+    const uint32_t x = bp_list_norm(&list, &norms[1], middle, norm_names);
+    (void)bp_list_mlp(&list, x, middle, &mlp);
 }

@@ -274,9 +274,7 @@ static void bert_forward(bp_builder *builder, bp_stage_call *call)
     } else if (call->stage > own.stack.layers) {
         bp_bert_head_forward(builder, call, head_first(config));
     } else {
-        bp_block *block = bp_block_room(builder);
-        bp_bert_block_describe(builder, call, block);
-        bp_block_forward(builder, call, block);
+        bp_block_forward(builder, call, bp_block_family_list(builder, call));
     }
 }
 
@@ -315,27 +313,8 @@ static void bert_backward(bp_builder *builder, bp_stage_call *call)
     } else if (call->stage > own.stack.layers) {
         bp_bert_head_backward(builder, call, head_first(config));
     } else {
-        bp_block *block = bp_block_room(builder);
-        bp_bert_block_describe(builder, call, block);
-        bp_block_backward(builder, call, block);
+        bp_block_backward(builder, call, bp_block_family_list(builder, call));
     }
-}
-
-static uint32_t bert_tapes(bp_builder *builder, const bp_stage_call *call,
-                           const bp_tape_request *request, uint32_t *variants_of)
-{
-    bp_block *block = bp_block_room(builder);
-    bp_bert_block_describe(builder, call, block);
-    return bp_block_tapes(builder, call, block, request, variants_of);
-}
-
-static const char *bert_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
-{
-    const bp_builder builder = {.spec = spec, .rows = 1};
-    const bp_stage_call call = {.stage = stage};
-    bp_block block;
-    bp_bert_block_describe(&builder, &call, &block);
-    return bp_block_slot_name(&block, slot);
 }
 
 static bp_status bert_check_ranges(const bp_spec *spec, bp_error *error)
@@ -381,16 +360,19 @@ static bp_status bert_check(const bp_spec *spec, bp_error *error)
 /* The vocabulary's table is not sliced under gradient release: its slices would form the logits
  * again with a bias that the last stage has already updated. So with several micro-batches its
  * gradient is added up in another order than without release. */
+static const bp_block_family bert_self = {bp_bert_block_describe};
+
 const bp_model bp_model_bert = {.name = "bert",
                                 .scratch = sizeof(bp_block),
+                                .self = &bert_self,
                                 .pads = true,
                                 .check = bert_check,
                                 .inputs = inputs,
                                 .stages = bert_stage_count,
                                 .stage_name = bert_stage_name,
                                 .variants = bert_variants,
-                                .tapes = bert_tapes,
-                                .slot_name = bert_slot_name,
+                                .tapes = bp_block_family_tapes,
+                                .slot_name = bp_block_family_slot_name,
                                 .parameters = bert_parameters,
                                 .parameter_count = bert_parameter_count,
                                 .parameter_stage = bert_parameter_stage,

@@ -41,8 +41,10 @@ static bool heads_without_table(const bp_model_config *config)
     return bp_causal_classifies(config) || config->task == BP_TASK_EMBEDDING;
 }
 
-void bp_causal_sliced_tables(const bp_model_config *config, uint32_t output, uint32_t tables[2])
+void bp_causal_sliced_tables(const bp_spec *spec, uint32_t tables[2])
 {
+    const bp_model_config *config = &spec->config;
+    const uint32_t output = spec->model->parameter_count(config) - 1;
     const bp_transformer own = bp_transformer_of(config);
     tables[0] = heads_without_table(config) ? UINT32_MAX : own.untied ? output : BP_CAUSAL_TABLE;
     tables[1] = BP_CAUSAL_TABLE;
@@ -56,6 +58,12 @@ void bp_causal_stage_name(const bp_model_config *config, uint32_t stage, const c
     } else {
         bp_name_append(text, stage == 0 ? embedding : "head");
     }
+}
+
+static bp_causal causal_of(const bp_builder *builder)
+{
+    const bp_causal_family *family = builder->spec->model->self;
+    return family->describe(builder);
 }
 
 static bp_head describe_head(const bp_builder *builder, const bp_causal *causal)
@@ -141,16 +149,15 @@ static void forward_head(bp_builder *builder, bp_stage_call *call, const bp_caus
     call->output = BP_ABSENT;
 }
 
-void bp_causal_forward(bp_builder *builder, bp_stage_call *call, const bp_causal *causal)
+void bp_causal_forward(bp_builder *builder, bp_stage_call *call)
 {
+    const bp_causal causal = causal_of(builder);
     if (call->stage == 0) {
-        causal_embed(builder, call, causal);
+        causal_embed(builder, call, &causal);
     } else if (is_block(&builder->spec->config, call->stage)) {
-        bp_block *block = bp_block_room(builder);
-        causal->block->describe(builder, call, block);
-        bp_block_forward(builder, call, block);
+        bp_block_forward(builder, call, bp_block_family_list(builder, call));
     } else {
-        forward_head(builder, call, causal);
+        forward_head(builder, call, &causal);
     }
 }
 
@@ -202,48 +209,29 @@ static void backward_embedding(bp_builder *builder, bp_stage_call *call, const b
     call->d_input = BP_ABSENT;
 }
 
-void bp_causal_backward(bp_builder *builder, bp_stage_call *call, const bp_causal *causal)
+void bp_causal_backward(bp_builder *builder, bp_stage_call *call)
 {
+    const bp_causal causal = causal_of(builder);
     if (call->stage == 0) {
-        backward_embedding(builder, call, causal);
+        backward_embedding(builder, call, &causal);
     } else if (is_block(&builder->spec->config, call->stage)) {
-        bp_block *block = bp_block_room(builder);
-        causal->block->describe(builder, call, block);
-        bp_block_backward(builder, call, block);
+        bp_block_backward(builder, call, bp_block_family_list(builder, call));
     } else {
-        backward_head(builder, call, causal);
+        backward_head(builder, call, &causal);
     }
 }
 
-uint32_t bp_causal_tapes(bp_builder *builder, const bp_stage_call *call,
-                         const bp_causal_block *block, const bp_tape_request *request,
-                         uint32_t *variants)
-{
-    bp_block *list = bp_block_room(builder);
-    block->describe(builder, call, list);
-    return bp_block_tapes(builder, call, list, request, variants);
-}
-
-const char *bp_causal_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot,
-                                const bp_causal_block *block)
-{
-    const bp_builder builder = {.spec = spec, .rows = 1};
-    const bp_stage_call call = {.stage = stage};
-    bp_block list;
-    block->describe(&builder, &call, &list);
-    return bp_block_slot_name(&list, slot);
-}
-
 /* The head's part of a table's gradient, then the embedding's, as backward adds them. */
-void bp_causal_slice(bp_builder *builder, bp_slice_call *call, const bp_causal *causal)
+void bp_causal_slice(bp_builder *builder, bp_slice_call *call)
 {
-    const bp_head head = describe_head(builder, causal);
+    const bp_causal causal = causal_of(builder);
+    const bp_head head = describe_head(builder, &causal);
     const bool heads = call->table == head.table && !heads_without_table(&builder->spec->config);
     if (heads) {
         bp_loss_slice_of(builder, &head, call);
     }
     if (call->table == BP_CAUSAL_TABLE) {
-        bp_embedding_backward_slice(builder, &causal->embedding, call->d_embedded, call->first,
+        bp_embedding_backward_slice(builder, &causal.embedding, call->d_embedded, call->first,
                                     call->rows, call->gradient, heads ? 1 : call->accumulate);
     }
 }
@@ -275,16 +263,15 @@ static void decode_head(bp_builder *builder, bp_stage_call *call, const bp_causa
     call->output = BP_ABSENT;
 }
 
-void bp_causal_decode(bp_builder *builder, bp_stage_call *call, const bp_causal *causal)
+void bp_causal_decode(bp_builder *builder, bp_stage_call *call)
 {
+    const bp_causal causal = causal_of(builder);
     if (call->stage == 0) {
-        causal_embed(builder, call, causal);
+        causal_embed(builder, call, &causal);
     } else if (is_block(&builder->spec->config, call->stage)) {
-        bp_block *block = bp_block_room(builder);
-        causal->block->describe(builder, call, block);
-        bp_block_decode(builder, call, block);
+        bp_block_decode(builder, call, bp_block_family_list(builder, call));
     } else {
-        decode_head(builder, call, causal);
+        decode_head(builder, call, &causal);
     }
 }
 

@@ -16,20 +16,20 @@
 
 #define BP_CAUSAL_TABLE 0 /* number of the token embedding's parameter: a family's first */
 
-/* A family's block: its list of nodes for the stage of a call. */
-typedef struct bp_causal_block {
-    void (*describe)(const bp_builder *builder, const bp_stage_call *call, bp_block *block);
-} bp_causal_block;
-
 typedef struct bp_causal {
     bp_embedding embedding;
     bp_norm norm;    /* the last */
     uint32_t output; /* number of the head's or the classifier's weight, where the model has one */
-    const bp_causal_block *block;
     double embedding_scale; /* of the first stage's output; 0: 1 */
     double logit_divisor;   /* 0: 1 */
     double logit_cap;       /* c tanh(logit / c) is taken for a logit; 0: the logit */
 } bp_causal;
+
+/* bp_model.self of such a family. */
+typedef struct bp_causal_family {
+    bp_block_family blocks; /* its blocks' lists of nodes */
+    bp_causal (*describe)(const bp_builder *builder);
+} bp_causal_family;
 
 /* Whether the task judges samples; whether a weight of the head's or the classifier's own follows
  * the last norm. */
@@ -40,21 +40,18 @@ bool bp_causal_has_output(const bp_model_config *config);
 uint32_t bp_causal_stages(const bp_model_config *config);
 uint32_t bp_causal_variants(const bp_model_config *config, uint32_t stage);
 
-/* bp_model.sliced_tables; output: the number of the head's own weight. */
-void bp_causal_sliced_tables(const bp_model_config *config, uint32_t output, uint32_t tables[2]);
+/* The same, of the family that bp_model.self describes. The head's own weight is the last
+ * parameter.
+ */
+void bp_causal_sliced_tables(const bp_spec *spec, uint32_t tables[2]);
+void bp_causal_forward(bp_builder *builder, bp_stage_call *call);
+void bp_causal_backward(bp_builder *builder, bp_stage_call *call);
+void bp_causal_decode(bp_builder *builder, bp_stage_call *call);
+void bp_causal_slice(bp_builder *builder, bp_slice_call *call);
 
-/* Those that need the family's description, or its names. */
+/* bp_model.stage_name with the family's names of the first stage and of blocks. */
 void bp_causal_stage_name(const bp_model_config *config, uint32_t stage, const char *embedding,
                           const char *block, char text[32]);
-void bp_causal_forward(bp_builder *builder, bp_stage_call *call, const bp_causal *causal);
-void bp_causal_backward(bp_builder *builder, bp_stage_call *call, const bp_causal *causal);
-void bp_causal_decode(bp_builder *builder, bp_stage_call *call, const bp_causal *causal);
-uint32_t bp_causal_tapes(bp_builder *builder, const bp_stage_call *call,
-                         const bp_causal_block *block, const bp_tape_request *request,
-                         uint32_t *variants);
-const char *bp_causal_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot,
-                                const bp_causal_block *block);
-void bp_causal_slice(bp_builder *builder, bp_slice_call *call, const bp_causal *causal);
 
 /* BP_ERR_USAGE for tasks that no such model has, with `family` as the error's place. */
 bp_status bp_causal_check(const bp_spec *spec, const char *family, bp_error *error) BP_MUST_CHECK;

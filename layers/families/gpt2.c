@@ -94,8 +94,6 @@ static uint32_t gpt2_parameter_stage(const bp_model_config *config, uint32_t par
     return block < own.layers ? 1 + block : own.layers + 1;
 }
 
-static const bp_causal_block gpt2_block = {bp_gpt2_block_describe};
-
 static bp_causal gpt2_describe(const bp_builder *builder)
 {
     const bp_model_config *config = &builder->spec->config;
@@ -108,48 +106,7 @@ static bp_causal gpt2_describe(const bp_builder *builder)
                                      .width = own.width,
                                      .dropout = {0, own.embedding_dropout}},
                        .norm = {norm, norm + 1, own.width, own.norm_epsilon, false},
-                       .output = norm + 2,
-                       .block = &gpt2_block};
-}
-
-static void gpt2_forward(bp_builder *builder, bp_stage_call *call)
-{
-    const bp_causal causal = gpt2_describe(builder);
-    bp_causal_forward(builder, call, &causal);
-}
-
-static void gpt2_backward(bp_builder *builder, bp_stage_call *call)
-{
-    const bp_causal causal = gpt2_describe(builder);
-    bp_causal_backward(builder, call, &causal);
-}
-
-static void gpt2_decode(bp_builder *builder, bp_stage_call *call)
-{
-    const bp_causal causal = gpt2_describe(builder);
-    bp_causal_decode(builder, call, &causal);
-}
-
-static uint32_t gpt2_tapes(bp_builder *builder, const bp_stage_call *call,
-                           const bp_tape_request *request, uint32_t *variants)
-{
-    return bp_causal_tapes(builder, call, &gpt2_block, request, variants);
-}
-
-static const char *gpt2_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
-{
-    return bp_causal_slot_name(spec, stage, slot, &gpt2_block);
-}
-
-static void sliced_tables(const bp_model_config *config, uint32_t tables[2])
-{
-    bp_causal_sliced_tables(config, gpt2_parameter_count(config) - 1, tables);
-}
-
-static void gpt2_slice(bp_builder *builder, bp_slice_call *call)
-{
-    const bp_causal causal = gpt2_describe(builder);
-    bp_causal_slice(builder, call, &causal);
+                       .output = norm + 2};
 }
 
 static bp_status gpt2_check(const bp_spec *spec, bp_error *error)
@@ -165,8 +122,11 @@ static bp_status gpt2_check(const bp_spec *spec, bp_error *error)
     return bp_causal_check(spec, "gpt2", error);
 }
 
+static const bp_causal_family gpt2_self = {{bp_gpt2_block_describe}, gpt2_describe};
+
 const bp_model bp_model_gpt2 = {.name = "gpt2",
                                 .scratch = sizeof(bp_block),
+                                .self = &gpt2_self,
                                 .input_major = true,
                                 .pads = true,
                                 .check = gpt2_check,
@@ -174,14 +134,14 @@ const bp_model bp_model_gpt2 = {.name = "gpt2",
                                 .stages = bp_causal_stages,
                                 .stage_name = gpt2_stage_name,
                                 .variants = bp_causal_variants,
-                                .tapes = gpt2_tapes,
-                                .slot_name = gpt2_slot_name,
+                                .tapes = bp_block_family_tapes,
+                                .slot_name = bp_block_family_slot_name,
                                 .parameters = gpt2_parameters,
                                 .parameter_count = gpt2_parameter_count,
                                 .parameter_stage = gpt2_parameter_stage,
-                                .forward = gpt2_forward,
+                                .forward = bp_causal_forward,
                                 .contrast = bp_vector_contrast,
-                                .backward = gpt2_backward,
-                                .decode = gpt2_decode,
-                                .sliced_tables = sliced_tables,
-                                .slice = gpt2_slice};
+                                .backward = bp_causal_backward,
+                                .decode = bp_causal_decode,
+                                .sliced_tables = bp_causal_sliced_tables,
+                                .slice = bp_causal_slice};

@@ -157,8 +157,6 @@ static void llama_parameters(bp_builder *builder, const bp_model_config *config)
     }
 }
 
-static const bp_causal_block llama_block = {bp_llama_block_describe};
-
 static bp_causal llama_describe(const bp_builder *builder)
 {
     const bp_model_config *config = &builder->spec->config;
@@ -173,50 +171,9 @@ static bp_causal llama_describe(const bp_builder *builder)
                       .scale = own.embedding_scale},
         .norm = {norm, BP_NO_PARAMETER, own.stack.width, own.stack.norm_epsilon, own.norm_offset},
         .output = norm + 1,
-        .block = &llama_block,
         .embedding_scale = own.embedding_scale,
         .logit_divisor = own.logit_divisor,
         .logit_cap = own.logit_cap};
-}
-
-static void llama_forward(bp_builder *builder, bp_stage_call *call)
-{
-    const bp_causal causal = llama_describe(builder);
-    bp_causal_forward(builder, call, &causal);
-}
-
-static void llama_backward(bp_builder *builder, bp_stage_call *call)
-{
-    const bp_causal causal = llama_describe(builder);
-    bp_causal_backward(builder, call, &causal);
-}
-
-static void llama_decode(bp_builder *builder, bp_stage_call *call)
-{
-    const bp_causal causal = llama_describe(builder);
-    bp_causal_decode(builder, call, &causal);
-}
-
-static uint32_t llama_tapes(bp_builder *builder, const bp_stage_call *call,
-                            const bp_tape_request *request, uint32_t *variants)
-{
-    return bp_causal_tapes(builder, call, &llama_block, request, variants);
-}
-
-static const char *llama_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
-{
-    return bp_causal_slot_name(spec, stage, slot, &llama_block);
-}
-
-static void sliced_tables(const bp_model_config *config, uint32_t tables[2])
-{
-    bp_causal_sliced_tables(config, llama_parameter_count(config) - 1, tables);
-}
-
-static void llama_slice(bp_builder *builder, bp_slice_call *call)
-{
-    const bp_causal causal = llama_describe(builder);
-    bp_causal_slice(builder, call, &causal);
 }
 
 static bp_status llama_refuse(bp_error *error, const char *text, const char *field, uint64_t found,
@@ -307,8 +264,11 @@ static uint32_t llama_inputs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
     return count + 1;
 }
 
+static const bp_causal_family llama_self = {{bp_llama_block_describe}, llama_describe};
+
 const bp_model bp_model_llama = {.name = "llama",
                                  .scratch = sizeof(bp_block),
+                                 .self = &llama_self,
                                  .pads = true,
                                  .check = llama_check,
                                  .inputs = llama_inputs,
@@ -316,15 +276,15 @@ const bp_model bp_model_llama = {.name = "llama",
                                  .stages = bp_causal_stages,
                                  .stage_name = llama_stage_name,
                                  .variants = bp_causal_variants,
-                                 .tapes = llama_tapes,
-                                 .slot_name = llama_slot_name,
+                                 .tapes = bp_block_family_tapes,
+                                 .slot_name = bp_block_family_slot_name,
                                  .parameters = llama_parameters,
                                  .parameter_count = llama_parameter_count,
                                  .parameter_stage = llama_parameter_stage,
-                                 .forward = llama_forward,
+                                 .forward = bp_causal_forward,
                                  .contrast = bp_vector_contrast,
-                                 .backward = llama_backward,
-                                 .decode = llama_decode,
-                                 .sliced_tables = sliced_tables,
+                                 .backward = bp_causal_backward,
+                                 .decode = bp_causal_decode,
+                                 .sliced_tables = bp_causal_sliced_tables,
                                  .plain_rows = true,
-                                 .slice = llama_slice};
+                                 .slice = bp_causal_slice};

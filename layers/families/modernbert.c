@@ -155,9 +155,7 @@ static void modernbert_forward(bp_builder *builder, bp_stage_call *call)
         (void)embed(builder, call->output, BP_ABSENT);
         drop(builder, call->output);
     } else if (is_block(config, call->stage)) {
-        bp_block *block = bp_block_room(builder);
-        bp_modernbert_block_describe(builder, call, block);
-        bp_block_forward(builder, call, block);
+        bp_block_forward(builder, call, bp_block_family_list(builder, call));
     } else {
         bp_modernbert_head_forward(builder, call, head_first(config));
     }
@@ -186,29 +184,10 @@ static void modernbert_backward(bp_builder *builder, bp_stage_call *call)
     if (call->stage == 0) {
         backward_embed(builder, call);
     } else if (is_block(config, call->stage)) {
-        bp_block *block = bp_block_room(builder);
-        bp_modernbert_block_describe(builder, call, block);
-        bp_block_backward(builder, call, block);
+        bp_block_backward(builder, call, bp_block_family_list(builder, call));
     } else {
         bp_modernbert_head_backward(builder, call, head_first(config));
     }
-}
-
-static uint32_t modernbert_tapes(bp_builder *builder, const bp_stage_call *call,
-                                 const bp_tape_request *request, uint32_t *variants)
-{
-    bp_block *block = bp_block_room(builder);
-    bp_modernbert_block_describe(builder, call, block);
-    return bp_block_tapes(builder, call, block, request, variants);
-}
-
-static const char *modernbert_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
-{
-    const bp_builder builder = {.spec = spec, .rows = 1};
-    const bp_stage_call call = {.stage = stage};
-    bp_block block;
-    bp_modernbert_block_describe(&builder, &call, &block);
-    return bp_block_slot_name(&block, slot);
 }
 
 static bp_status modernbert_refuse(bp_error *error, const char *text, const char *field)
@@ -260,16 +239,19 @@ static bp_status modernbert_check(const bp_spec *spec, bp_error *error)
 }
 
 /* The vocabulary's table is not sliced under gradient release, for BERT's reason. */
+static const bp_block_family modernbert_self = {bp_modernbert_block_describe};
+
 const bp_model bp_model_modernbert = {.name = "modernbert",
                                       .scratch = sizeof(bp_block),
+                                      .self = &modernbert_self,
                                       .pads = true,
                                       .check = modernbert_check,
                                       .inputs = bp_inputs_texts,
                                       .stages = modernbert_stages,
                                       .stage_name = modernbert_stage_name,
                                       .variants = modernbert_variants,
-                                      .tapes = modernbert_tapes,
-                                      .slot_name = modernbert_slot_name,
+                                      .tapes = bp_block_family_tapes,
+                                      .slot_name = bp_block_family_slot_name,
                                       .parameters = modernbert_parameters,
                                       .parameter_count = modernbert_parameter_count,
                                       .parameter_stage = modernbert_parameter_stage,

@@ -103,8 +103,6 @@ static void neox_parameters(bp_builder *builder, const bp_model_config *config)
     }
 }
 
-static const bp_causal_block neox_block = {bp_neox_block_describe};
-
 static bp_causal neox_describe(const bp_builder *builder)
 {
     const bp_model_config *config = &builder->spec->config;
@@ -117,48 +115,7 @@ static bp_causal neox_describe(const bp_builder *builder)
                                      .width = own.width,
                                      .dropout = {0, own.embedding_dropout}},
                        .norm = {norm, norm + 1, own.width, own.norm_epsilon, false},
-                       .output = norm + 2,
-                       .block = &neox_block};
-}
-
-static void neox_forward(bp_builder *builder, bp_stage_call *call)
-{
-    const bp_causal causal = neox_describe(builder);
-    bp_causal_forward(builder, call, &causal);
-}
-
-static void neox_backward(bp_builder *builder, bp_stage_call *call)
-{
-    const bp_causal causal = neox_describe(builder);
-    bp_causal_backward(builder, call, &causal);
-}
-
-static void neox_decode(bp_builder *builder, bp_stage_call *call)
-{
-    const bp_causal causal = neox_describe(builder);
-    bp_causal_decode(builder, call, &causal);
-}
-
-static uint32_t neox_tapes(bp_builder *builder, const bp_stage_call *call,
-                           const bp_tape_request *request, uint32_t *variants)
-{
-    return bp_causal_tapes(builder, call, &neox_block, request, variants);
-}
-
-static const char *neox_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
-{
-    return bp_causal_slot_name(spec, stage, slot, &neox_block);
-}
-
-static void sliced_tables(const bp_model_config *config, uint32_t tables[2])
-{
-    bp_causal_sliced_tables(config, neox_parameter_count(config) - 1, tables);
-}
-
-static void neox_slice(bp_builder *builder, bp_slice_call *call)
-{
-    const bp_causal causal = neox_describe(builder);
-    bp_causal_slice(builder, call, &causal);
+                       .output = norm + 2};
 }
 
 static bp_status neox_check(const bp_spec *spec, bp_error *error)
@@ -176,23 +133,26 @@ static bp_status neox_check(const bp_spec *spec, bp_error *error)
     return bp_causal_check(spec, "gpt_neox", error);
 }
 
+static const bp_causal_family neox_self = {{bp_neox_block_describe}, neox_describe};
+
 const bp_model bp_model_neox = {.name = "gpt_neox",
                                 .scratch = sizeof(bp_block),
+                                .self = &neox_self,
                                 .pads = true,
                                 .check = neox_check,
                                 .inputs = bp_inputs_texts,
                                 .stages = bp_causal_stages,
                                 .stage_name = neox_stage_name,
                                 .variants = bp_causal_variants,
-                                .tapes = neox_tapes,
-                                .slot_name = neox_slot_name,
+                                .tapes = bp_block_family_tapes,
+                                .slot_name = bp_block_family_slot_name,
                                 .parameters = neox_parameters,
                                 .parameter_count = neox_parameter_count,
                                 .parameter_stage = neox_parameter_stage,
-                                .forward = neox_forward,
+                                .forward = bp_causal_forward,
                                 .contrast = bp_vector_contrast,
-                                .backward = neox_backward,
-                                .decode = neox_decode,
-                                .sliced_tables = sliced_tables,
+                                .backward = bp_causal_backward,
+                                .decode = bp_causal_decode,
+                                .sliced_tables = bp_causal_sliced_tables,
                                 .plain_rows = true,
-                                .slice = neox_slice};
+                                .slice = bp_causal_slice};

@@ -246,9 +246,7 @@ static void vit_forward(bp_builder *builder, bp_stage_call *call)
                                        builder->rows, own.stack.width, "out");
         bp_vit_embed(builder, call->output);
     } else if (is_block(&own, call->stage)) {
-        bp_block *block = bp_block_room(builder);
-        bp_vit_block_describe(builder, call, block);
-        bp_block_forward(builder, call, block);
+        bp_block_forward(builder, call, bp_block_family_list(builder, call));
     } else {
         vit_head_forward(builder, call, rows.whole);
     }
@@ -264,9 +262,7 @@ static void vit_backward(bp_builder *builder, bp_stage_call *call)
         bp_vit_embed_backward(builder, call->d_output);
         call->d_input = BP_ABSENT;
     } else if (is_block(&own, call->stage)) {
-        bp_block *block = bp_block_room(builder);
-        bp_vit_block_describe(builder, call, block);
-        bp_block_backward(builder, call, block);
+        bp_block_backward(builder, call, bp_block_family_list(builder, call));
     } else {
         vit_head_backward(builder, call, rows.whole);
     }
@@ -277,21 +273,10 @@ static uint32_t vit_tapes(bp_builder *builder, const bp_stage_call *call,
                           const bp_tape_request *request, uint32_t *variants)
 {
     vit_rows rows;
-    bp_block *block = bp_block_room(builder);
     vit_rows_begin(builder, &rows);
-    bp_vit_block_describe(builder, call, block);
-    const uint32_t count = bp_block_tapes(builder, call, block, request, variants);
+    const uint32_t count = bp_block_family_tapes(builder, call, request, variants);
     vit_rows_end(builder, &rows);
     return count;
-}
-
-static const char *vit_slot_name(const bp_spec *spec, uint32_t stage, uint32_t slot)
-{
-    const bp_builder builder = {.spec = spec, .rows = 1};
-    const bp_stage_call call = {.stage = stage};
-    bp_block block;
-    bp_vit_block_describe(&builder, &call, &block);
-    return bp_block_slot_name(&block, slot);
 }
 
 /* ---- Refusals ---- */
@@ -351,15 +336,18 @@ static bp_status vit_check(const bp_spec *spec, bp_error *error)
     return BP_OK;
 }
 
+static const bp_block_family vit_self = {bp_vit_block_describe};
+
 const bp_model bp_model_vit = {.name = "vit",
                                .scratch = sizeof(bp_block),
+                               .self = &vit_self,
                                .check = vit_check,
                                .inputs = bp_inputs_numbers,
                                .stages = vit_stages,
                                .stage_name = vit_stage_name,
                                .variants = vit_variants,
                                .tapes = vit_tapes,
-                               .slot_name = vit_slot_name,
+                               .slot_name = bp_block_family_slot_name,
                                .parameters = vit_parameters,
                                .parameter_count = vit_parameter_count,
                                .parameter_stage = vit_parameter_stage,

@@ -21,7 +21,7 @@ static bool table_of(const bp_builder *builder, uint32_t index)
     const bp_spec *spec = builder->spec;
     uint32_t tables[2] = {UINT32_MAX, UINT32_MAX};
     if (spec->model->sliced_tables != NULL) {
-        spec->model->sliced_tables(&spec->config, tables);
+        spec->model->sliced_tables(spec, tables);
     }
     return index == tables[0] || index == tables[1];
 }

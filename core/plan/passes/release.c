@@ -119,7 +119,7 @@ void compile_choose_slices(bp_compile *compile, const bp_builder *builder)
     if (!spec->gradient_int8 && !apart && !ordered) {
         return;
     }
-    spec->model->sliced_tables(&spec->config, tables);
+    spec->model->sliced_tables(spec, tables);
     const bool shared = tables[0] == tables[1];
     for (uint32_t i = shared ? 1 : 0; i < 2; i++) {
         const uint32_t part = trained_part(builder, tables[i]);
