@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Ranks as processes under mpirun of Open MPI and of MPICH: the cases that every fabric has to
- * meet (test_threads.c), and what happens to processes: killed, stopped, of other versions. This
- * program starts itself under both; a launcher that is not installed is skipped by name. */
+/* Ranks as processes under mpirun of Open MPI and of MPICH, and of the shell, by TCP: the rows of
+ * tests/fixtures/fabric_case.h, and what happens to processes: killed, stopped, of other versions.
+ * This program starts itself under each; a launcher that is not installed is skipped by name. */
 /* A program of its own (tests/suite.sh). */
 #include <setjmp.h>
 #include <signal.h>
@@ -18,135 +18,50 @@
 
 #include "device/fabric/leave.h"
 #include "device/fabric/mpi.h"
-#include "tests/fixtures/kernels/unequal.h"
+#include "device/fabric/tcp.h"
+#include "tests/fixtures/fabric_case.h"
 
-#define MOST      8
-#define PIECE     1000 /* bytes */
-#define ROUNDS    6
 #define LONG_WAIT 60000 /* ms: no case ends by it */
-#define BIG       (3 * 1024 * 1024 + 5)
 
 static const char *self; /* this program */
 
 /* One rank: a process of its own. */
 static bp_mpi_world world;
-static void *context;
+static bp_tcp messages;
+static fabric_case rank = {.fabric = &bp_fabric_mpi};
 static bp_fabric_group groups[2];
 static uint32_t group_count;
-static int64_t wrong;
-static bp_status status;
-static bp_error failure;
-static unsigned char from[MOST * PIECE];
-static unsigned char to[3][MOST * PIECE];
-static unsigned char big[3][BIG];
-
-static void note(bp_status found)
-{
-    status = status == BP_OK ? found : status;
-}
-
-static unsigned char byte_of(uint32_t rank, uint32_t round, uint32_t i)
-{
-    return (unsigned char)(rank * 37 + round * 101 + i * 7 + i / 251);
-}
-
-static void expect(const unsigned char *got, uint32_t rank, uint32_t round, uint32_t first)
-{
-    for (uint32_t i = 0; i < PIECE; i++) {
-        wrong += got[i] != byte_of(rank, round, first + i);
-    }
-}
 
 static void begin(bp_fabric_call call, uint32_t group, uint32_t root, uint32_t request)
 {
-    const bp_fabric_transfer transfer = {call, request, group, root, PIECE, NULL, to[call], from};
-    note(bp_fabric_mpi.begin(context, &transfer, &failure));
+    fabric_case_begin(&rank, call, group, root, request);
 }
 
 static void wait_for(uint32_t request)
 {
-    note(bp_fabric_mpi.wait(context, request, &failure));
+    fabric_case_wait(&rank, request);
 }
 
 static void agree(uint64_t digest)
 {
-    note(bp_fabric_mpi.agree(context, digest, &failure));
+    rank.digest = digest;
+    fabric_case_agree(&rank);
 }
 
-/* All three calls in flight at once, waited for in three orders. */
-static void three_calls(uint32_t group, const uint32_t *ranks, uint32_t count)
+static void case_host(void)
 {
-    uint32_t me = 0;
-    while (ranks[me] != world.rank) {
-        me++;
-    }
-    for (uint32_t round = 0; round < ROUNDS && status == BP_OK; round++) {
-        const uint32_t root = round % count;
-        for (uint32_t i = 0; i < MOST * PIECE; i++) {
-            from[i] = byte_of(world.rank, round, i);
-        }
-        memset(to, 0xee, sizeof to);
-        for (uint32_t call = 0; call < 3; call++) {
-            begin((bp_fabric_call)call, group, call == BP_FABRIC_BROADCAST ? root : 0, 100 + call);
-        }
-        for (uint32_t i = 0; i < 3; i++) {
-            wait_for(100 + (round + 2 * i) % 3);
-        }
-        for (uint32_t m = 0; m < count; m++) {
-            expect(to[BP_FABRIC_ALL_GATHER] + m * PIECE, ranks[m], round, 0);
-            expect(to[BP_FABRIC_EXCHANGE] + m * PIECE, ranks[m], round, me * PIECE);
-        }
-        expect(to[BP_FABRIC_BROADCAST], ranks[root], round, 0);
-        for (uint32_t i = count * PIECE; i < MOST * PIECE; i++) { /* and nothing else */
-            wrong += to[0][i] != 0xee || to[1][i] != 0xee;
-        }
-        for (uint32_t i = PIECE; i < MOST * PIECE; i++) {
-            wrong += to[2][i] != 0xee;
-        }
-    }
+    agree(17);
+    rank.wrong += bp_mpi_world_host(&world, 0)[0] == '\0';
 }
-
-static const uint32_t all[MOST] = {0, 1, 2, 3, 4, 5, 6, 7};
-static const uint32_t pairs[2][2] = {{0, 1}, {2, 3}};
-static const uint32_t odd_even[2][2] = {{0, 2}, {1, 3}};
 
 static void case_calls(void)
 {
-    agree(17);
-    wrong += bp_fabric_mpi.rank(context) != world.rank;
-    wrong += bp_fabric_mpi.size(context) != world.size;
-    wrong += bp_fabric_mpi.members(context, 0) != world.size;
-    wrong += bp_fabric_mpi.members(context, 1) != 0;
-    wrong += bp_mpi_world_host(&world, 0)[0] == '\0';
-    three_calls(0, all, world.size);
-    note(unequal_calls(&bp_fabric_mpi, context, &failure, &wrong));
+    fabric_row_named("calls")->act(&rank);
 }
 
-/* More calls than can be told apart at once, and pieces that no library sends eagerly. */
-static void case_long(void)
+static void case_many(void)
 {
-    agree(17);
-    for (uint32_t i = 0; i < 300 && status == BP_OK; i++) {
-        memset(from, (int)i, sizeof from);
-        begin(BP_FABRIC_EXCHANGE, 0, 0, i);
-        wait_for(i);
-        wrong += to[BP_FABRIC_EXCHANGE][(world.size - 1) * PIECE] != (unsigned char)i;
-    }
-    memset(big[0], (int)world.rank + 1, BIG);
-    const bp_fabric_transfer transfer = {BP_FABRIC_BROADCAST, 1, 0, 1, BIG, NULL, big[1], big[0]};
-    note(bp_fabric_mpi.begin(context, &transfer, &failure));
-    wait_for(1);
-    for (uint32_t i = 0; i < BIG; i++) {
-        wrong += big[1][i] != 2;
-    }
-}
-
-static void case_groups(void)
-{
-    agree(17);
-    three_calls(1, pairs[world.rank / 2], 2);
-    three_calls(0, all, world.size);
-    three_calls(2, odd_even[world.rank % 2], 2);
+    fabric_row_named("many")->act(&rank);
 }
 
 static void case_digests(void)
@@ -243,7 +158,7 @@ static void *abandon_main(void *unused)
     const bp_error cause = {
         .code = BP_ERR_DEVICE, .where = "test", .text = "a device failed", .name = "gpu 1"};
     (void)unused;
-    bp_fabric_mpi.abandon(context, &cause);
+    bp_fabric_mpi.abandon(rank.context, &cause);
     return NULL;
 }
 
@@ -251,7 +166,7 @@ static void case_abandons(void)
 {
     pthread_t other;
     agree(17);
-    while (world.rank == 2 && bp_fabric_mpi.check(context, NULL) == BP_OK) {
+    while (world.rank == 2 && bp_fabric_mpi.check(rank.context, NULL) == BP_OK) {
         nap(10);
     }
     begin(BP_FABRIC_EXCHANGE, 0, 0, 5);
@@ -306,9 +221,7 @@ typedef struct mpi_case {
 } mpi_case;
 
 static const mpi_case cases[] = {
-    {"calls", case_calls, false, 10000, LONG_WAIT},
-    {"long", case_long, false, 10000, LONG_WAIT},
-    {"groups", case_groups, false, 10000, LONG_WAIT},
+    {"host", case_host, false, 10000, LONG_WAIT},
     {"digests", case_digests, true, 10000, LONG_WAIT},
     {"other_groups", case_other_groups, true, 10000, LONG_WAIT},
     {"leaves_early", case_leaves_early, true, 10000, LONG_WAIT},
@@ -322,7 +235,7 @@ static const mpi_case cases[] = {
     {"too_many", case_too_many, true, 10000, LONG_WAIT},
     {"own_error", case_own_error, true, 10000, LONG_WAIT},
     {"versions", case_calls, true, 10000, LONG_WAIT},
-    {"endless", case_long, true, 10000, LONG_WAIT},
+    {"endless", case_many, true, 10000, LONG_WAIT},
     {"sizes", case_calls, false, 10000, LONG_WAIT},
 };
 
@@ -340,12 +253,20 @@ static void say(void *user, const bp_error *error)
 
 static void give_groups(const mpi_case *c)
 {
-    groups[0] = (bp_fabric_group){pairs[world.rank / 2 % 2], 2};
-    groups[1] = (bp_fabric_group){odd_even[world.rank % 2], 2};
-    group_count = strcmp(c->name, "groups") == 0 || strcmp(c->name, "other_groups") == 0 ? 2 : 0;
+    const fabric_row *row = fabric_row_named(c->name);
+    const bool grouped = row != NULL ? row->grouped : strcmp(c->name, "other_groups") == 0;
+    fabric_case_groups(world.rank, world.size, groups);
+    group_count = grouped ? 2 : 0;
     if (strcmp(c->name, "other_groups") == 0 && world.rank == 3) {
         group_count = 1;
     }
+}
+
+static const fabric_row *shared; /* the row that this process is to do */
+
+static void case_shared(void)
+{
+    shared->act(&rank);
 }
 
 /* This process is a rank. 0: all went as it should. */
@@ -357,36 +278,40 @@ static int play(const mpi_case *c)
                               .speak = c->speaks ? say : NULL};
     options.library = getenv("BP_TEST_MPI");
     bp_launcher_find(&options.launcher);
+    options.tcp = bp_tcp_takes(&options.launcher) ? &messages : NULL;
     if (strcmp(c->name, "versions") == 0 && options.launcher.rank == 2) {
         options.version = "2";
     }
     if (strcmp(c->name, "sizes") == 0) {
         options.launcher.size++;
     }
-    status = bp_mpi_world_open(&world, &options, &failure);
-    if (status != BP_OK) {
-        printf("OPEN %s\n", failure.text);
-        return bp_status_exit_code(status);
+    rank.status = bp_mpi_world_open(&world, &options, &rank.error);
+    if (rank.status != BP_OK) {
+        printf("OPEN %s\n", rank.error.text);
+        return bp_status_exit_code(rank.status);
     }
+    rank.rank = world.rank;
+    rank.size = world.size;
+    rank.digest = FABRIC_DIGEST;
     give_groups(c);
     const bp_fabric_options ranks = {&world, world.rank,  world.size,
                                      groups, group_count, c->patience_ms};
-    context = malloc(bp_fabric_mpi.context_bytes);
-    note(bp_fabric_mpi.open(context, &ranks, &failure));
-    if (status == BP_OK) {
+    rank.context = malloc(bp_fabric_mpi.context_bytes);
+    fabric_case_note(&rank, bp_fabric_mpi.open(rank.context, &ranks, &rank.error));
+    if (rank.status == BP_OK) {
         c->act();
-        bp_fabric_mpi.close(context);
+        bp_fabric_mpi.close(rank.context);
     }
+    const bool well = rank.status == BP_OK && rank.wrong == 0;
     if (!c->speaks) {
-        printf(status == BP_OK && wrong == 0 ? "WELL\n" : "BAD %s, %s\n", failure.name,
-               failure.text);
+        printf(well ? "WELL\n" : "BAD %s, %s\n", rank.error.name, rank.error.text);
     }
     fflush(stdout);
-    const int code = status == BP_OK && wrong == 0 ? 0 : 1;
+    const int code = well ? 0 : 1;
     if (!bp_mpi_world_close(&world)) {
         bp_leave(code);
     }
-    free(context);
+    free(rank.context);
     return code;
 }
 
@@ -403,6 +328,9 @@ static const launcher_row launchers[] = {
     {"mpirun.mpich", "mpirun.mpich"},
 };
 
+/* No launcher: the shell starts ranks with the variables of torchrun, and messages go by TCP. */
+static const launcher_row by_tcp = {"tcp", NULL};
+
 static char output[65536];
 static char said[64]; /* the file that ranks say their failures into */
 
@@ -416,10 +344,20 @@ static size_t output_read(FILE *file, size_t before)
 /* Runs a case; the exit code. What the ranks said is in `output`. */
 static int launch(const launcher_row *launcher, unsigned ranks, const char *name)
 {
-    char command[512];
+    static unsigned port;
+    char command[768];
     fclose(fopen(said, "w"));
-    snprintf(command, sizeof command, "%s -n %u timeout -s KILL 60 %s %s 2>&1", launcher->command,
-             ranks, self, name);
+    if (launcher->command != NULL) {
+        snprintf(command, sizeof command, "%s -n %u timeout -s KILL 60 %s %s 2>&1",
+                 launcher->command, ranks, self, name);
+    } else {
+        port = port == 0 ? 12000 + (unsigned)getpid() % 500 * BP_TCP_PORTS : port + 1;
+        snprintf(command, sizeof command,
+                 "{ all=; code=0; for i in $(seq 0 %u); do MASTER_ADDR=127.0.0.1 MASTER_PORT=%u "
+                 "RANK=$i LOCAL_RANK=$i WORLD_SIZE=%u timeout -s KILL 60 %s %s & all=\"$all $!\"; "
+                 "done; for p in $all; do wait $p || code=$?; done; exit $code; } 2>&1",
+                 ranks - 1, port, ranks, self, name);
+    }
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);
     size_t got = output_read(pipe, 0);
@@ -464,17 +402,32 @@ static void assert_well(const launcher_row *launcher, unsigned ranks, const char
     assert_int_equal(count_of("WELL"), ranks);
 }
 
+/* The rows of every fabric: on one rank, few and some. */
+static void rows_are_well(const launcher_row *launcher)
+{
+    const fabric_row *row;
+    for (uint32_t r = 0; (row = fabric_row_at(r)) != NULL; r++) {
+        assert_well(launcher, 4, row->name);
+    }
+    assert_well(launcher, 1, "calls");
+    assert_well(launcher, 3, "calls");
+}
+
+/* verifies ranks-14.d729 */
+static void messages_by_tcp_are_the_same(void **state)
+{
+    (void)state;
+    rows_are_well(&by_tcp);
+}
+
 /* verifies ranks-14.d729 */
 static void calls_are_plain_loops(void **state)
 {
     (void)state;
     size_t i = 0;
     for (const launcher_row *l; (l = next_launcher(&i)) != NULL;) {
-        assert_well(l, 1, "calls");
-        assert_well(l, 2, "calls");
-        assert_well(l, 4, "calls");
-        assert_well(l, 3, "long");
-        assert_well(l, 4, "groups");
+        rows_are_well(l);
+        assert_well(l, 3, "host");
         assert_well(l, 2, "pauses");
     }
 }
@@ -590,7 +543,7 @@ static void the_standard_interface_is_understood(void **state)
         return;
     }
     assert_well(&plain, 3, "calls");
-    assert_well(&plain, 2, "long");
+    assert_well(&plain, 2, "many");
     assert_int_equal(launch(&bare, 2, "calls"), 7);
     assert_true(count_of("OPEN this MPI has no support for threads") >= 1);
     assert_int_equal(launch(&failing, 2, "endless"), 10);
@@ -604,8 +557,14 @@ int main(int count, char **arguments)
             return play(&cases[i]);
         }
     }
+    shared = count > 1 ? fabric_row_named(arguments[1]) : NULL;
+    if (shared != NULL) {
+        const mpi_case row = {shared->name, case_shared, false, 10000, LONG_WAIT};
+        return play(&row);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_are_plain_loops),
+        cmocka_unit_test(messages_by_tcp_are_the_same),
         cmocka_unit_test(failures_end_all_ranks),
         cmocka_unit_test(a_rank_that_is_killed_ends_the_others),
         cmocka_unit_test(other_numbers_of_ranks_are_refused),
