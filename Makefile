@@ -227,6 +227,8 @@ endif
 # What the program itself does is done once a run; what it measures with keeps its speed: 28 KB less.
 PLAIN := $(filter-out %/bench_optim.o %/calibrate.o %/sample.o %/predictions.o,$(BINOBJ))
 $(PLAIN): HOST = $(if $(EXTRA),,-Os)
+# One member of the archive has all rules: a program whose linker is asked to (bedplate.pc asks) links those it names.
+$(BUILD)/optim/rules.o: HOST = -ffunction-sections -fdata-sections
 # Loops over one block, which the compiler turns into vectors: traps are not looked at, values stay.
 LOOPS := $(if $(filter $(BARE),$(VARIANT)),,-O3 -fno-trapping-math)
 $(BUILD)/device/host/update/update_%.o $(BUILD)/device/host/x86/update_%.o $(BUILD)/device/host/arm/update_%.o: HOST = $(LOOPS) $(HOSTOPT)

@@ -120,7 +120,7 @@ expect $? "a program with functions of the names of private ones: $out"
 out=$(nm --defined-only -P "$root/usr/lib/libbedplate.a" 2>/dev/null | awk '$2 ~ /^[A-Z]$/ && $1 ~ /^[a-z]/ && $1 !~ /^bp_/')
 [[ -z $out ]]
 expect $? "the library exports private names: $out"
-# The members stay apart, so that a program links what it uses: no model, rule or device but its own.
+# The members stay apart, and unused sections go, so that a program links what it uses: no model, rule or device but its own.
 out=$(nm "$root/use" 2>/dev/null | grep -E ' bp_(model_(bert|llama|cnn|rnn|vit)|optimizer_(lion|muon|sgd)|device_cuda)$')
 [[ -z $out ]]
 expect $? "a program links what it does not use: $out"

@@ -19,6 +19,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "core/run/feed.h"
+#include "core/run/runtime.h"
 #include "device/host/host.h"
 #include "device/host/peak.h"
 #include "device/host/pool.h"
