@@ -31,11 +31,18 @@ static void graph_digest_add_buffer(bp_digest *digest, const bp_graph *graph, ui
     bp_digest_add(digest, name, strlen(name) + 1);
 }
 
+/* By its name: numbers move where kernels.def gets a row. */
+static void add_kernel(bp_digest *digest, const bp_kernel_info *info)
+{
+    bp_digest_add(digest, info->name, strlen(info->name) + 1);
+}
+
 static void add_op(bp_digest *digest, const bp_graph *graph, const bp_op *op)
 {
     const bp_kernel_info *info = bp_kernel_describe(op->kernel);
-    const uint64_t words[] = {(uint64_t)op->kernel, op->tuples};
-    add_words(digest, words, 2);
+    const uint64_t tuples = op->tuples;
+    add_kernel(digest, info);
+    add_words(digest, &tuples, 1);
     for (uint32_t i = 0; i < op->tuples * info->operand_count; i++) {
         bp_ref ref = graph->refs[op->operand + i];
         const uint64_t place[] = {ref.buffer, (uint64_t)ref.dtype, ref.offset};
@@ -51,8 +58,7 @@ static void graph_digest_add_call(bp_digest *digest, const bp_graph *graph, cons
 {
     const bp_kernel_info *info = bp_kernel_describe(op->kernel);
     const bp_scalar *scalars = graph->scalars + op->scalar;
-    const uint64_t kernel = (uint64_t)op->kernel;
-    add_words(digest, &kernel, 1);
+    add_kernel(digest, info);
     if (info->pending == BP_PENDING_WAIT) {
         bp_digest_add(digest, scalars, sizeof *scalars); /* the request */
     } else if (bp_fabric_has_pieces(op->kernel)) {

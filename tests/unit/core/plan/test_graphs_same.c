@@ -70,8 +70,10 @@ static void add_scalars(bp_digest *digest, const bp_graph *graph, const bp_op *o
 
 static void add_op(bp_digest *digest, const bp_graph *graph, const bp_op *op)
 {
-    const uint32_t operands = op->tuples * bp_kernel_describe(op->kernel)->operand_count;
-    const uint64_t words[] = {op->kernel, op->tuples, op->stage, op->action, op->brings};
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    const uint32_t operands = op->tuples * info->operand_count;
+    const uint64_t words[] = {op->tuples, op->stage, op->action, op->brings};
+    bp_digest_add(digest, info->name, strlen(info->name) + 1); /* numbers move with a new row */
     add(digest, words, sizeof words / sizeof words[0]);
     for (uint32_t i = 0; i < operands; i++) {
         const bp_ref ref = graph->refs[op->operand + i];
