@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* GPUs as devices to choose from, and how they are listed. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/digest.h"
@@ -72,11 +71,15 @@ static bp_status cuda_options(bp_device_request *request, bp_device_options *opt
         options_fill(options, own_gpu(request), row->name);
         return BP_OK;
     }
-    const size_t digits = strspn(word, "0123456789");
-    if (digits == 0 || digits > 3 || word[digits] != '\0') {
+    uint32_t gpu = 0;
+    size_t digits = 0;
+    for (; digits < 3 && word[digits] >= '0' && word[digits] <= '9'; digits++) {
+        gpu = 10 * gpu + (uint32_t)(word[digits] - '0');
+    }
+    if (digits == 0 || word[digits] != '\0') {
         return BP_ERR_USAGE;
     }
-    return options_of_gpu(options, (uint32_t)strtoul(word, NULL, 10), error);
+    return options_of_gpu(options, gpu, error);
 }
 
 static bp_status cuda_probe(const bp_device_options *options, bp_device_found *found,
