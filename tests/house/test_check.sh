@@ -25,6 +25,7 @@ count() {
 
 # write FILE: a source file of that name with a proper head and standard input as its body.
 write() {
+    mkdir -p "$(dirname "$1")"
     { printf '/* SPDX-License-Identifier: MIT */\n/* What the file is for. */\n' && cat; } >"$1"
 }
 
