@@ -187,10 +187,12 @@ uint32_t bp_shards_owner(const bp_shards *shards, uint32_t tensor, uint64_t coun
     return low < shards->ranks - start ? low + start : low - (shards->ranks - start);
 }
 
-/* The runs of such a tensor begin with rank 0 (deal_tensor). */
+/* The runs of such a tensor begin with rank 0 (deal_tensor). Stages that are measured by themselves
+ * have no map: what they gather is whole either way. */
 bool bp_shards_equal(const bp_shards *shards, uint64_t count)
 {
-    return count % BP_SHARD_UNIT == 0 && bp_shards_units(count) % shards->ranks == 0;
+    return shards->ranks == 0 ||
+           (count % BP_SHARD_UNIT == 0 && bp_shards_units(count) % shards->ranks == 0);
 }
 
 void bp_shards_spread(const bp_shards *shards, uint64_t *least, uint64_t *most)

@@ -186,4 +186,11 @@ expect 2 '--latency: .*one number, or two' plan --model gpt2 --ranks 2 --latency
 expect 2 '--shard: .*none' plan --model gpt2 --ranks 2 --shard all "${shapes[@]}"
 expect 2 'shard: .*whole tensors' plan --model gpt2 --ranks 2 --shard optimizer --optim muon "${shapes[@]}"
 expect 0 'lamb' plan --model gpt2 --ranks 2 --shard optimizer --optim lamb "${shapes[@]}"
+# Stages are measured by themselves where recomputing is chosen: gathers of theirs know no map of the ranks.
+for shard in parameters auto; do
+    expect 0 '"gradient_checkpointing"' plan --model gpt2 --virtual-ranks 4 --gradient-accumulation-steps 4 --ranks 4 \
+        --shard $shard --max-seq-length 64 --arena 900MB --json
+    [[ $(json arena_bytes) -le 900000000 ]]
+    check $? "--shard $shard within the arena" "$out"
+done
 finish
