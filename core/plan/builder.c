@@ -497,6 +497,9 @@ static void note_table(bp_builder *builder)
 
 void bp_build_tuple(bp_builder *builder, const bp_ref *refs, const void *scalars)
 {
+    if (builder->status != BP_OK) {
+        return; /* the op that this belongs to was not written: the newest is another */
+    }
     const bp_kernel kernel = builder->graph->newest.kernel;
     const uint32_t operands = bp_kernel_describe(kernel)->operand_count;
     bp_ref own[BP_OPERANDS_MAX];
