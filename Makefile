@@ -165,7 +165,7 @@ SUPPORT  := $(filter %/update_fixture.o,$(SUPPORT)) $(filter $(BUILD)/tests/fixt
 TESTLIBS :=
 endif
 ifeq ($(VARIANT),tsan)
-SUPPORT  := $(filter %/ranks.o %/trial.o %/hand_program.o %/plan_bytes.o %/unequal.o,$(SUPPORT))
+SUPPORT  := $(filter %/ranks.o %/hand_program.o %/plan_bytes.o %/fabric_case.o %/unequal.o,$(SUPPORT))
 endif
 # Counts apart what the cases that carry a requirement do (tests/assurance/README.md).
 ifeq ($(VARIANT),mcdc)
