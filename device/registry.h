@@ -20,7 +20,7 @@ typedef struct bp_device_request {
 
 /* What a machine has of a device. */
 typedef struct bp_device_found {
-    uint64_t identity;     /* a digest of which one of the world it is; 0: nobody knows */
+    uint64_t identity;     /* a digest that no other device has; 0: unknown */
     uint64_t memory_bytes; /* all of its own memory; 0: it has none */
 } bp_device_found;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The null device: executes nothing and counts what it was told to. For plans and for tests of what
- * is above devices, without a kernel. */
+/* The null device: executes nothing and counts the ops that it is given. For plans, and for
+ * tests that need a device but no kernel. */
 #ifndef BP_DEVICE_NULL_NULL_H
 #define BP_DEVICE_NULL_NULL_H
 

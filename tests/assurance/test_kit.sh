@@ -102,7 +102,7 @@ count $? "without a program there is no kit, and no earlier one" "$out"
 kit "$two"
 sed -i 's|^tests/unit/arena/test_arena.c\t-\tpassed|tests/unit/arena/test_arena.c\t-\tfailed|' "$two/build/release/results.tsv"
 kit "$two"
-[[ $rc -eq 1 && $out == *"5 failed"* ]]
+[[ $rc -eq 1 && $out =~ matrix\ +here\ +[1-9][0-9]*\ failed ]]
 count $? "requirements that failed are counted" "$out"
 sed -i '2s|requirements/|requirement/|' "$two/tests/assurance/kit/objectives.tsv"
 kit "$two"

@@ -346,8 +346,7 @@ static void print_difference(void *user, const char *key, const char *a, const c
     if (b == NULL && a != NULL && is_default(key, a)) {
         return;
     }
-    /* Earlier versions kept 0 where the data's classes were counted; tensors tell another number.
-     */
+    /* Earlier versions kept 0 where classes were counted; id2label is compared as well. */
     if (strcmp(key, "result.num-labels") == 0 && b != NULL && strcmp(b, "0") == 0) {
         return;
     }
