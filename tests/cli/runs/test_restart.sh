@@ -123,4 +123,23 @@ head -2 "$work/good/record.jsonl" >"$work/early/record.jsonl"
 run "${train[@]}" "$work/early" --resume auto --stop-at-step 6
 [[ $code -eq 0 && $(json state_digest) == "$whole" ]]
 check $? "a run that was killed before its first checkpoint" "$err"
+# So it does with states in its record whose saves were all postponed: its events list no save. One save, or
+# events whose beginning is not there, and a checkpoint may have been lost.
+postponed() { # LINES of events, ..
+    rm -r "$work/early" && mkdir "$work/early"
+    head -5 "$work/good/record.jsonl" >"$work/early/record.jsonl"
+    printf '%s\n' "$@" >"$work/early/events.jsonl"
+}
+began='{"event":"start","seq":0,"time":"2026-11-28T00:00:00Z","unix":1795824000.000000,"step":0}'
+missed='{"event":"save-failed","seq":2,"time":"2026-11-28T00:00:00Z","unix":1795824000.000000,"step":2}'
+grep -q '^{"state":' <(head -5 "$work/good/record.jsonl")
+check $? "the record of that run has a state"
+postponed "$began" "$missed"
+run "${train[@]}" "$work/early" --resume auto --stop-at-step 6
+[[ $code -eq 0 && $(json state_digest) == "$whole" ]]
+check $? "a run that was killed before any save succeeded begins anew" "$err"
+postponed "$began" "$missed" "${missed/save-failed/save}"
+expect 4 'lists saved states, and no checkpoint is here' "${train[@]}" "$work/early" --resume auto --stop-at-step 6
+postponed "${began/seq\":0/seq\":1}" "$missed"
+expect 4 'lists saved states, and no checkpoint is here' "${train[@]}" "$work/early" --resume auto --stop-at-step 6
 finish

@@ -136,14 +136,13 @@ static bp_status record_read_line(record_walk *walk, bool *more, bp_error *error
     return BP_OK;
 }
 
-bp_status record_tells_state(record_walk *walk, bool *any, bp_error *error)
+bp_status record_tells(record_walk *walk, const char *head, bool *any, bp_error *error)
 {
-    static const char state[] = "{\"state\":";
     bool more = true;
     *any = false;
     while (more) {
         BP_TRY(record_read_line(walk, &more, error));
-        *any = *any || (more && strncmp(walk->line, state, sizeof state - 1) == 0);
+        *any = *any || (more && strncmp(walk->line, head, strlen(head)) == 0);
     }
     return BP_OK;
 }

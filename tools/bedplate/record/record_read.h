@@ -51,9 +51,10 @@ bp_status record_walk_begin(record_walk *walk, const char *path, bp_error *error
  * follow. BP_ERR_STORE: it cannot be read. */
 bp_status record_walk_next(record_walk *walk, bool *more, bp_error *error) BP_MUST_CHECK;
 
-/* Reads on to the end: whether one of the lines begins as that of a state, whatever its chain says.
- */
-bp_status record_tells_state(record_walk *walk, bool *any, bp_error *error) BP_MUST_CHECK;
+/* Reads on to the end of any file of lines: whether one of them begins with `head`, whatever its
+ * chain says. */
+bp_status record_tells(record_walk *walk, const char *head, bool *any,
+                       bp_error *error) BP_MUST_CHECK;
 void record_walk_end(record_walk *walk);
 
 /* Bytes of the line that say what was computed: all that the chain is about, but for how far steps

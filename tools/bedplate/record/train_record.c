@@ -233,10 +233,34 @@ static bp_status record_look(session *s, const char *path, const char *line, rec
     if (status == BP_ERR_STORE) {
         s->error = inner;
     } else {
-        status = record_tells_state(&walk, &found->states, &s->error);
+        status = record_tells(&walk, "{\"state\":", &found->states, &s->error);
     }
     record_walk_end(&walk);
     return status;
+}
+
+/* Whether events.jsonl, whole from its first line, lists no save. The record has the state of a due
+ * save that was postponed too, so that it is the same on every disk: a run that was killed before
+ * its first save succeeded has states and never had a checkpoint. Without the events a checkpoint
+ * may have been lost. */
+static bool record_never_saved(const settings *set)
+{
+    char path[BP_STORE_PATH_MAX];
+    bool starts = false;
+    bool saves = true;
+    record_walk walk;
+    bp_error unread = {.code = BP_OK};
+    if (bp_storage_join(path, set->output_dir, EVENTS_NAME, &unread) != BP_OK ||
+        record_walk_begin(&walk, path, &unread) != BP_OK) {
+        return false;
+    }
+    bp_status status = record_tells(&walk, "{\"event\":\"start\",\"seq\":0,", &starts, &unread);
+    if (status == BP_OK) {
+        rewind(walk.file);
+        status = record_tells(&walk, "{\"event\":\"save\",", &saves, &unread);
+    }
+    record_walk_end(&walk);
+    return status == BP_OK && starts && !saves;
 }
 
 /* A record that is there, of a run without any checkpoint: of this run it begins anew, where none
@@ -259,7 +283,7 @@ static bp_status record_check_other(checkpoint *c, const char *line)
                             "elsewhere, or give another directory",
                             path);
     }
-    if (found.states) {
+    if (found.states && !record_never_saved(s->set)) {
         return bp_error_set(&s->error, s->set->resume ? BP_ERR_DATA : BP_ERR_USAGE, where,
                             "the record lists saved states, and no checkpoint is here; restore "
                             "them, or give --overwrite-output-dir to start from the beginning",
