@@ -106,6 +106,24 @@ out=$(cd "$root" && ${CC:-gcc} -std=c99 -Wall -Werror use.c -o use $flags $(
     [[ $build != *sanitize* ]] || echo -fsanitize=address,undefined -fprofile-instr-generate
 ) 2>&1 && ./use)
 expect $? "a program against the installed library: $out"
+# The example of docs/library.md: a budget that fits, one for which something else would do, and none.
+awk '/^    \/\* budget\.c/ { on = 1 } on && /^[^ ]/ { exit } on { sub(/^    /, ""); print }' docs/library.md >"$root/budget.c"
+# shellcheck disable=SC2086
+out=$(cd "$root" && ${CC:-gcc} -std=c99 -Wall -Wextra -Werror budget.c -o budget $flags $(
+    [[ $build != *sanitize* ]] || echo -fsanitize=address,undefined -fprofile-instr-generate
+) 2>&1)
+expect $? "the budget of docs/library.md: $out"
+for bytes in 1000000 500000 1 0 99999999999999999999; do
+    echo "$("$root/budget" $bytes | tr '\n' ';') $("$root/budget" $bytes >/dev/null; echo $?)"
+done | sed -E 's/[0-9]{6,} bytes/N bytes/g' >"$root/said"
+diff - "$root/said" >"$root/differs" <<'S'
+batch 8 x 1: N bytes; 0
+no plan fits the budget: the least is N bytes;plain SGD would take N bytes; 3
+no plan fits the budget: the least is N bytes; 3
+a budget has bytes; 2
+no arena has so many bytes; 2
+S
+expect $? "what budgets say: $(cat "$root/differs")"
 # An application's own functions are its own, whatever private ones of the library are called: these end the program.
 {
     printf '#include <stdlib.h>\n'

@@ -1,118 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Running the fit, and saying what it chose. */
+/* Saying what the fit chose. */
 #include "tools/bedplate/planning/choice.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/session/policy.h"
 #include "tools/bedplate/planning/release_text.h"
-
-static const char where[] = "fit";
-
-/* The fit's memory is large and is given back; only the schedule stays. */
-static bp_status keep_actions(choice *c, bp_error *error)
-{
-    size_t bytes = c->fit.action_count * sizeof *c->actions;
-    if (c->fit.spec.policy.kind != BP_POLICY_ACTIONS) {
-        return BP_OK;
-    }
-    c->actions = malloc(bytes);
-    if (c->actions == NULL) {
-        return bp_error_set(error, BP_ERR_FIT, where, "no memory for the schedule", "");
-    }
-    memcpy(c->actions, c->fit.actions, bytes);
-    c->fit.actions = c->actions;
-    c->fit.spec.policy.actions = c->actions;
-    return BP_OK;
-}
-
-static bp_status run_once(choice *c, bp_error *error)
-{
-    memory_block memory = {NULL, 0};
-    BP_TRY(dry_run_take_fit(&c->request, &memory, error));
-    bp_status status = bp_fit_run(&c->request, memory.address, memory.bytes, &c->fit, error);
-    bool none_fits = status == BP_ERR_FIT && c->fit.best.batch != 0;
-    c->fits = status == BP_OK;
-    if (c->fits || none_fits) {
-        status = keep_actions(c, error);
-    }
-    memory_give_back(&memory);
-    return status;
-}
-
-/* Chooses the policy again by measured rates, at the shapes that counted costs have chosen. */
-static bp_status choose_policy_again(choice *c, const bp_rates *rates, bp_error *error)
-{
-    choice again = {.request = c->request};
-    again.request.spec = c->fit.spec;
-    again.release_dropped = c->release_dropped;
-    again.request.free_batch = false;
-    again.request.free_chunk = false;
-    again.request.rates = *rates;
-    BP_TRY(run_once(&again, error));
-    if (again.fits) {
-        choice_end(c);
-        again.made = true;
-        *c = again;
-    } else {
-        choice_end(&again);
-    }
-    return BP_OK;
-}
-
-/* Runs the fit again without exact gradient release where what it chose is smaller so, or where
- * nothing fits with it: the bits are the same (but docs/explanation/numerics.md, "Gradient
- * release"), and backward never slower. */
-static bp_status drop_release(choice *c, bp_error *error)
-{
-    bp_spec spec = c->fit.spec;
-    uint64_t without = 0;
-    choice again = {.request = c->request};
-    /* whether the one candidate fits was all that was asked */
-    const bool resolved = c->request.first && !c->request.free_policy && !c->request.free_batch &&
-                          !c->request.free_chunk;
-    if (spec.gradient_release != BP_RELEASE_EXACT || (c->request.first && !c->fits) || resolved) {
-        return BP_OK;
-    }
-    spec.gradient_release = BP_RELEASE_NONE;
-    if (c->fits) {
-        BP_TRY(dry_run_arena(&spec, c->fit.best.arena_bytes, &without, error));
-        if (without >= c->fit.best.arena_bytes) {
-            return BP_OK;
-        }
-    }
-    again.request.spec.gradient_release = BP_RELEASE_NONE;
-    BP_TRY(run_once(&again, error));
-    if (again.fits || (!c->fits && again.fit.best.arena_bytes < c->fit.best.arena_bytes)) {
-        choice_end(c);
-        again.made = true;
-        again.release_dropped = true;
-        *c = again;
-    } else {
-        choice_end(&again);
-    }
-    return BP_OK;
-}
-
-bp_status choice_run(choice *c, const bp_fit_request *request, const bp_rates *calibrated,
-                     bp_error *error)
-{
-    *c = (choice){.made = true, .request = *request};
-    BP_TRY(run_once(c, error));
-    BP_TRY(drop_release(c, error));
-    if (c->fits && calibrated != NULL && request->free_policy) {
-        return choose_policy_again(c, calibrated, error);
-    }
-    return BP_OK;
-}
-
-void choice_end(choice *c)
-{
-    free(c->actions);
-    c->actions = NULL;
-}
 
 /* "--gradient-checkpointing full --per-device-train-batch-size 4 ..": the options that give the
  * candidate. */
@@ -128,7 +19,7 @@ static void choice_put_options(bp_text *text, const bp_fit_try *candidate)
     bp_text_u64(text, candidate->loss_rows);
 }
 
-static void put_dropped(bp_text *text, const choice *c)
+static void put_dropped(bp_text *text, const bp_choice *c)
 {
     if (c->release_dropped) {
         bp_text_string(text,
@@ -137,7 +28,7 @@ static void put_dropped(bp_text *text, const choice *c)
     }
 }
 
-void choice_put_line(bp_text *text, const choice *c)
+void choice_put_line(bp_text *text, const bp_choice *c)
 {
     bp_text_string(text, c->fits ? "fit: " : "nothing fits; the least is ");
     choice_put_options(text, &c->fit.best);
@@ -179,12 +70,12 @@ static bool same(const bp_fit_try *a, const bp_fit_try *b)
 }
 
 /* Whether a candidate is shown besides the best and the runner-up. */
-static bool is_other(const choice *c, const bp_fit_try *candidate)
+static bool is_other(const bp_choice *c, const bp_fit_try *candidate)
 {
     return !same(candidate, &c->fit.best) && !same(candidate, &c->fit.runner_up);
 }
 
-void choice_put_table(bp_text *text, const choice *c)
+void choice_put_table(bp_text *text, const bp_choice *c)
 {
     bp_text_string(text, "arena of ");
     bp_text_grouped(text, c->request.budget);
@@ -221,7 +112,7 @@ static void json_candidate(output *out, const bp_fit_try *candidate)
     json_flag(out, "fits", candidate->fits);
 }
 
-void choice_json(output *out, const choice *c, bool all)
+void choice_json(output *out, const bp_choice *c, bool all)
 {
     json_open(out, "choice");
     json_candidate(out, &c->fit.best);

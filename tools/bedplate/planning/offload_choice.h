@@ -65,7 +65,7 @@ void offload_all(bp_spec *spec, uint32_t what);
 
 /* As little of it as fits the choice's budget, of a choice that fits with all of it; the choice's
  * record follows (tools/bedplate/planning/offload_select.c). */
-bp_status offload_select(choice *c, offload_chosen *chosen, bp_error *error) BP_MUST_CHECK;
+bp_status offload_select(bp_choice *c, offload_chosen *chosen, bp_error *error) BP_MUST_CHECK;
 
 /* Bytes of the process's memory that the file is read and written through, and of what is known of
  * its pages; 0: nothing is offloaded. */

@@ -205,7 +205,7 @@ static bp_status least_kind(least *l, bp_spec *spec, uint64_t budget, uint64_t m
     return BP_OK;
 }
 
-bp_status offload_select(choice *c, offload_chosen *chosen, bp_error *error)
+bp_status offload_select(bp_choice *c, offload_chosen *chosen, bp_error *error)
 {
     const bp_offload all = c->fit.spec.offload;
     const uint64_t budget = c->request.budget;

@@ -77,7 +77,7 @@ static bool choice_beats(const shard_try *a, const shard_try *b)
 static bp_status choice_ahead(session *s, const bp_spec *given, uint32_t ahead,
                               bp_status (*choose)(session *s))
 {
-    choice_end(&s->choice);
+    bp_choice_end(&s->choice, &dry_run_lender);
     s->spec = *given;
     s->spec.gather_ahead = ahead;
     return choose(s);
@@ -108,26 +108,26 @@ bp_status shard_choice_run(session *s, bp_status (*choose)(session *s))
     shard_choice *all = &s->sharing;
     const bp_spec given = s->spec;
     bp_spec spec = given;
-    choice kept = {.made = false};
+    bp_choice kept = {.made = false};
     *all = (shard_choice){.made = true};
     for (uint32_t form = 0; form < (given.ranks > 1 ? (uint32_t)BP_SHARINGS : 1); form++) {
         shard_try *one = &all->form[form];
         s->spec = given;
         s->spec.sharing = (bp_sharing)form;
-        s->choice = (choice){.made = false};
+        s->choice = (bp_choice){.made = false};
         bp_status status = choose(s);
         status = status == BP_OK ? choice_try(s, one) : status;
         if (status == BP_ERR_USAGE && form > 0) {
             s->error = (bp_error){.code = BP_OK}; /* the rule or the model does not go with it */
-            choice_end(&s->choice);
+            bp_choice_end(&s->choice, &dry_run_lender);
             continue;
         }
         BP_TRY(status);
         if (form > 0 && !choice_beats(one, &all->form[all->chosen])) {
-            choice_end(&s->choice);
+            bp_choice_end(&s->choice, &dry_run_lender);
             continue;
         }
-        choice_end(&kept);
+        bp_choice_end(&kept, &dry_run_lender);
         kept = s->choice;
         spec = s->spec;
         all->chosen = form;

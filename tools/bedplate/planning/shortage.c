@@ -4,22 +4,11 @@
 
 #include <stdio.h>
 
-#include "core/plan/schedule.h"
 #include "tools/bedplate/planning/offload_choice.h"
 #include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/session/policy.h"
 #include "tools/bedplate/session/memory_option.h"
 #include "tools/bedplate/app/output.h"
-
-#define SHORT_CHUNK   64   /* rows of the shortest loss chunk that the fit tries */
-#define SHORT_ACTIONS 1500 /* of a schedule that is still planned to find advice */
-
-/* The options that one change leaves free, beyond those that are free already. */
-typedef struct change {
-    bool policy;
-    bool batch;
-    bool chunk;
-} change;
 
 /* The largest buffer that lives where the sum of all is largest. */
 static const bp_buffer *largest_at_peak(const bp_plan *plan)
@@ -64,80 +53,6 @@ static void put_difference(bp_text *text, const bp_fit_try *base, const bp_fit_t
     }
 }
 
-/* Runs the fit with more left free; `first`: the first candidate that fits will do. */
-static bool fits_with(const choice *c, const change *free, uint32_t sequence, bool first,
-                      choice *trial)
-{
-    bp_error error = {.code = BP_OK};
-    bp_fit_request request = c->request;
-    request.free_policy = request.free_policy || free->policy;
-    request.free_batch = request.free_batch || free->batch;
-    request.free_chunk = request.free_chunk || free->chunk;
-    request.first = first;
-    request.spec.sequence = sequence;
-    uint64_t rows = (uint64_t)sequence * request.spec.batch;
-    if (request.spec.loss_rows > rows) {
-        request.spec.loss_rows = (uint32_t)rows;
-    }
-    bp_status status = choice_run(trial, &request, NULL, &error);
-    choice_end(trial);
-    return status == BP_OK && trial->fits;
-}
-
-static bool frees_more(const bp_fit_request *request, const change *free)
-{
-    return (free->policy && !request->free_policy) || (free->batch && !request->free_batch) ||
-           (free->chunk && !request->free_chunk);
-}
-
-/* Whether the way of training that needs the fewest bytes, a single micro-batch of one sequence,
- * fits at this length: two plans of few ops. What does not fit so fits in no way. */
-static bool least_fits(const choice *c, uint32_t sequence)
-{
-    static const bp_policy_kind kinds[] = {BP_POLICY_FULL, BP_POLICY_MEMORY_POOR};
-    static choice trial;
-    const change none = {false, false, false};
-    choice least = *c;
-    bp_spec *spec = &least.request.spec;
-    least.request.free_policy = false;
-    least.request.free_batch = false;
-    least.request.free_chunk = false;
-    spec->accumulation = 1;
-    spec->batch = 1;
-    spec->loss_rows = SHORT_CHUNK;
-    const uint32_t stages = spec->model->stages(&spec->config);
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        spec->policy = (bp_policy){.kind = kinds[i]};
-        if (i > 0 && bp_schedule_count(&spec->policy, stages) > SHORT_ACTIONS) {
-            return false; /* it would take seconds to find out about such long programs */
-        }
-        if (fits_with(&least, &none, sequence, true, &trial)) {
-            return true;
-        }
-        if (trial.fit.fixed_bytes > least.request.budget) {
-            return false; /* whatever the policy */
-        }
-    }
-    return false;
-}
-
-/* The change of one option (of batch and accumulation together) that costs the least time. */
-static bool find_single(const choice *c, bp_fit_try *found)
-{
-    const change changes[] = {{.policy = true}, {.batch = true}, {.chunk = true}};
-    static choice trial;
-    bool any = false;
-    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
-        bool fits = frees_more(&c->request, &changes[i]) &&
-                    fits_with(c, &changes[i], c->request.spec.sequence, false, &trial);
-        if (fits && (!any || trial.fit.best.seconds < found->seconds)) {
-            *found = trial.fit.best;
-            any = true;
-        }
-    }
-    return any;
-}
-
 static void ways_add(shortage *to, const char *options, const char *rest, uint64_t arena_bytes)
 {
     if (to->count < SHORTAGE_WAYS) {
@@ -150,7 +65,8 @@ static void ways_add(shortage *to, const char *options, const char *rest, uint64
 }
 
 /* Adds a change that fits, behind options that it takes besides. */
-static void add_change(shortage *to, const choice *c, const bp_fit_try *found, const char *options)
+static void add_change(shortage *to, const bp_choice *c, const bp_fit_try *found,
+                       const char *options)
 {
     char rest[512];
     bp_text text;
@@ -161,15 +77,27 @@ static void add_change(shortage *to, const choice *c, const bp_fit_try *found, c
     ways_add(to, options, rest, found->arena_bytes);
 }
 
-/* Shorter sequences change what is learned. */
-static bool add_sequence(shortage *to, const choice *c)
+/* Whether a spec fits in the way that needs the fewest bytes. */
+static bool shortage_least_fits(const bp_choice *c, const bp_spec *spec)
 {
-    const change all = {true, true, true};
-    static choice trial;
+    static bp_choice trial;
+    bp_fit_request request = c->request;
+    request.spec = *spec;
+    return bp_choice_least_fits(&request, &dry_run_lender, &trial);
+}
+
+/* Shorter sequences change what is learned. */
+static bool add_sequence(shortage *to, const bp_choice *c)
+{
+    static bp_choice trial;
     char options[64];
-    uint32_t sequence = least_fits(c, 1) ? c->request.spec.sequence / 2 : 0;
-    for (; sequence > 0; sequence /= 2) {
-        if (least_fits(c, sequence) && fits_with(c, &all, sequence, true, &trial)) {
+    bp_spec spec = c->request.spec;
+    spec.sequence = 1;
+    const bool helps = shortage_least_fits(c, &spec);
+    for (uint32_t sequence = helps ? c->request.spec.sequence / 2 : 0; sequence > 0;
+         sequence /= 2) {
+        spec.sequence = sequence;
+        if (bp_choice_try_spec(&c->request, &spec, &dry_run_lender, &trial)) {
             snprintf(options, sizeof options, "--max-seq-length %u", sequence);
             add_change(to, c, &trial.fit.best, options);
             return true;
@@ -179,14 +107,10 @@ static bool add_sequence(shortage *to, const choice *c)
 }
 
 /* Adds a changed spec, if it fits with everything else free. */
-static bool add_spec(shortage *to, const choice *c, const bp_spec *spec, const char *options)
+static bool add_spec(shortage *to, const bp_choice *c, const bp_spec *spec, const char *options)
 {
-    const change all = {true, true, true};
-    static choice trial;
-    choice changed = *c;
-    changed.request.spec = *spec;
-    if (!least_fits(&changed, spec->sequence) ||
-        !fits_with(&changed, &all, spec->sequence, true, &trial)) {
+    static bp_choice trial;
+    if (!bp_choice_try_spec(&c->request, spec, &dry_run_lender, &trial)) {
         return false;
     }
     if (trial.release_dropped && c->request.spec.gradient_release == BP_RELEASE_NONE) {
@@ -197,30 +121,30 @@ static bool add_spec(shortage *to, const choice *c, const bp_spec *spec, const c
 }
 
 /* A second tier of memory: the same bits, more slowly. */
-static bool shortage_add_moved(shortage *to, const choice *c, uint32_t what, const char *named)
+static bool shortage_add_moved(shortage *to, const bp_choice *c, uint32_t what, const char *named)
 {
     char options[128];
     bp_text text;
     bp_error ignored = {.code = BP_OK};
     bp_report report;
-    choice changed = *c;
-    offload_all(&changed.request.spec, what);
+    bp_spec spec = c->request.spec;
+    offload_all(&spec, what);
     if (c->request.spec.offload.bases > 0 || c->request.spec.offload.fixed ||
-        bp_spec_check(&changed.request.spec, NULL) != BP_OK ||
-        dry_run_report(&changed.request.spec, 1, &report, &ignored) != BP_OK ||
+        bp_spec_check(&spec, NULL) != BP_OK ||
+        dry_run_report(&spec, 1, &report, &ignored) != BP_OK ||
         report.offload.arena_bytes + report.host.arena_bytes == 0) {
         return false;
     }
-    const bool host = changed.request.spec.offload.host;
+    const bool host = spec.offload.host;
     bp_text_init(&text, NULL, NULL, options, sizeof options);
     bp_text_string(&text, host ? "--offload host:" : "--offload file:PATH:");
     bp_text_u64(&text, host ? report.host.arena_bytes : report.offload.arena_bytes);
     bp_text_string(&text, named);
-    return bp_text_flush(&text) == BP_OK && add_spec(to, c, &changed.request.spec, options);
+    return bp_text_flush(&text) == BP_OK && add_spec(to, c, &spec, options);
 }
 
 /* What is written for every micro-batch where nothing else is enough. */
-static bool shortage_add_offload(shortage *to, const choice *c)
+static bool shortage_add_offload(shortage *to, const bp_choice *c)
 {
     return shortage_add_moved(to, c, OFFLOAD_ALL, "") ||
            shortage_add_moved(to, c, OFFLOAD_ALL | OFFLOAD_GRADIENTS,
@@ -241,7 +165,7 @@ static bool apply(uint32_t i, bp_spec *spec, bp_text *options)
 
 /* The first memory option of those from .. end - 1 that is enough by itself; `together`: that is
  * with those before it. */
-static bool shortage_add_option(shortage *to, const choice *c, bool together, uint32_t from,
+static bool shortage_add_option(shortage *to, const bp_choice *c, bool together, uint32_t from,
                                 uint32_t end)
 {
     char options[512];
@@ -263,22 +187,22 @@ static bool shortage_add_option(shortage *to, const choice *c, bool together, ui
 
 /* Whether all memory options of these numbers are enough: where they are not, no few of them are.
  */
-static bool options_help(const choice *c, uint32_t from, uint32_t end)
+static bool options_help(const bp_choice *c, uint32_t from, uint32_t end)
 {
     char options[512];
     bp_text text;
-    choice changed = *c;
+    bp_spec spec = c->request.spec;
     bp_text_init(&text, NULL, NULL, options, sizeof options);
     for (uint32_t i = from; i < end; i++) {
-        bool done = apply(i, &changed.request.spec, &text);
+        bool done = apply(i, &spec, &text);
         (void)done;
     }
-    return least_fits(&changed, c->request.spec.sequence);
+    return shortage_least_fits(c, &spec);
 }
 
 /* Of full training: one of its options, or several. The first, gradient release, can enlarge an
  * arena. */
-static bool add_full(shortage *to, const choice *c)
+static bool add_full(shortage *to, const bp_choice *c)
 {
     const uint32_t end = MEMORY_OPTION_ADAPTERS;
     const bool help = options_help(c, 0, end) || options_help(c, 1, end);
@@ -288,7 +212,7 @@ static bool add_full(shortage *to, const choice *c)
 }
 
 /* Adapters with the memory options from .. ADAPTERS - 1, over a base of that form. */
-static bool shortage_add_base(shortage *to, const choice *c, uint32_t from, uint32_t base)
+static bool shortage_add_base(shortage *to, const bp_choice *c, uint32_t from, uint32_t base)
 {
     char options[512];
     bp_text text;
@@ -304,7 +228,7 @@ static bool shortage_add_base(shortage *to, const choice *c, uint32_t from, uint
 }
 
 /* Of adapters: alone, over a quantised base, and with 16-bit weights and the like. */
-static bool shortage_add_adapters(shortage *to, const choice *c)
+static bool shortage_add_adapters(shortage *to, const bp_choice *c)
 {
     const uint32_t bases[] = {0, MEMORY_OPTION_8BIT, MEMORY_OPTION_4BIT};
     const uint32_t froms[] = {MEMORY_OPTION_ADAPTERS, 1};
@@ -317,27 +241,19 @@ static bool shortage_add_adapters(shortage *to, const choice *c)
 }
 
 /* What changes no result: one option, or all of them. */
-static bool add_equal(shortage *to, const choice *c)
+static bool add_equal(shortage *to, const bp_choice *c)
 {
-    const change all = {true, true, true};
-    static choice trial;
-    bp_fit_try found;
-    if (find_single(c, &found)) {
-        add_change(to, c, &found, "");
-        return true;
+    static bp_choice trial;
+    static bp_choice_proposal found[BP_CHOICE_PROPOSALS];
+    const uint32_t count =
+        bp_choice_propose(&c->request, &dry_run_lender, found, &to->least, &trial);
+    if (count > 0) {
+        add_change(to, c, &found[0].found, "");
     }
-    if (!frees_more(&c->request, &all)) {
-        return false;
-    }
-    const bool fits = fits_with(c, &all, c->request.spec.sequence, false, &trial);
-    to->least = trial.fit.least.arena_bytes;
-    if (fits) {
-        add_change(to, c, &trial.fit.best, "");
-    }
-    return fits;
+    return count > 0;
 }
 
-void shortage_find(shortage *to, const choice *c, const bp_plan *plan, uint64_t limit)
+void shortage_find(shortage *to, const bp_choice *c, const bp_plan *plan, uint64_t limit)
 {
     *to = (shortage){.found = true, .least = c->made ? c->fit.least.arena_bytes : 0};
     if (!c->made || add_equal(to, c)) {

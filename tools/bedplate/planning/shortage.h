@@ -25,7 +25,7 @@ typedef struct shortage {
  * (over a quantised base), shorter sequences, offload. `plan` is of the spec that
  * needs the fewest bytes; `c` is the choice that did not fit, or was not made (a model that only
  * runs forward). Uses the heap. */
-void shortage_find(shortage *to, const choice *c, const bp_plan *plan, uint64_t limit);
+void shortage_find(shortage *to, const bp_choice *c, const bp_plan *plan, uint64_t limit);
 
 /* Prints to stderr: the least arena that would do, the largest buffer at the peak, and what was
  * found. `chose`: the choice was made. */

@@ -111,7 +111,7 @@ void train_report_begin(const bp_runtime *runtime, uint64_t host_bytes, uint64_t
     output_end(&out);
 }
 
-void train_report_choice(const choice *chosen, bool json)
+void train_report_choice(const bp_choice *chosen, bool json)
 {
     output out;
     output_begin(&out, stdout);

@@ -59,6 +59,24 @@ void dry_run_advance(void)
                  watch.plans, now - watch.began);
 }
 
+static bp_status lend(void *user, uint64_t bytes, void **memory, bp_error *error)
+{
+    memory_block block = {0};
+    (void)user;
+    const bp_status status = memory_take(&block, bytes, false, "host memory", error);
+    *memory = block.address;
+    return status;
+}
+
+static void take_back(void *user, void *memory, uint64_t bytes)
+{
+    memory_block block = {memory, (size_t)bytes};
+    (void)user;
+    memory_give_back(&block);
+}
+
+const bp_lender dry_run_lender = {lend, take_back, NULL};
+
 static bp_status take(memory_block *memory, uint64_t bytes, const char *name, bp_error *error)
 {
     if (bytes >= PTRDIFF_MAX) {
@@ -96,19 +114,8 @@ bp_status dry_run_arena(const bp_spec *spec, uint64_t limit, uint64_t *arena_byt
 
 bp_status dry_run_report(const bp_spec *spec, uint64_t limit, bp_report *report, bp_error *error)
 {
-    static bp_plan plan; /* large */
-    memory_block memory = {0};
-    bp_status status = dry_run_take(&plan, spec, 0, &memory, error);
-    if (status == BP_OK) {
-        status =
-            bp_plan_measure(&plan, (bp_report_wish){.limit = limit}, memory.address, memory.bytes);
-        memory_give_back(&memory);
-    }
-    if (status != BP_OK && error->code == BP_OK) {
-        *error = plan.error;
-    }
-    *report = plan.report;
-    return status;
+    dry_run_advance();
+    return bp_choice_report(spec, limit, &dry_run_lender, report, error);
 }
 
 bp_status dry_run_take_fit(const bp_fit_request *request, memory_block *memory, bp_error *error)

@@ -3,7 +3,7 @@
 #ifndef BP_BEDPLATE_DRY_RUN_H
 #define BP_BEDPLATE_DRY_RUN_H
 
-#include "core/plan/search/fit.h"
+#include "core/plan/search/choice.h"
 #include "tools/bedplate/app/memory.h"
 
 /* Counts what a plan of the spec needs and takes it, rounded up to whole pages of 4096 bytes, with
@@ -11,6 +11,9 @@
  * the memory to `error`. */
 bp_status dry_run_take(bp_plan *plan, const bp_spec *spec, uint64_t extra, memory_block *memory,
                        bp_error *error) BP_MUST_CHECK;
+
+/* What searches borrow of the heap, whole pages. */
+extern const bp_lender dry_run_lender;
 
 /* The same for a fit. */
 bp_status dry_run_take_fit(const bp_fit_request *request, memory_block *memory,

@@ -420,15 +420,15 @@ bp_status session_save_rates(session *s)
 /* Where nothing fits, some of it is offloaded. */
 static bp_status choose_offload(session *s, const bp_fit_request *request, const bp_rates *rates)
 {
-    choice above = s->choice;
+    bp_choice above = s->choice;
     bp_fit_request all = *request;
     offload_all(&all.spec, s->offload.what);
-    s->choice = (choice){.made = false};
-    bp_status status = choice_run(&s->choice, &all, rates, &s->error);
+    s->choice = (bp_choice){.made = false};
+    bp_status status = bp_choice_run(&s->choice, &all, rates, &dry_run_lender, &s->error);
     if (status == BP_OK && s->choice.fits) {
         status = offload_select(&s->choice, &s->offload.chosen, &s->error);
     }
-    choice_end(&above);
+    bp_choice_end(&above, &dry_run_lender);
     return status;
 }
 
@@ -445,7 +445,7 @@ static bp_status choose_options(session *s)
     BP_TRY(find_rates(s, request.free_policy));
     s->rated = s->spec;
     const bp_rates *rates = s->calibrated ? &s->rates : NULL;
-    bp_status status = choice_run(&s->choice, &request, rates, &s->error);
+    bp_status status = bp_choice_run(&s->choice, &request, rates, &dry_run_lender, &s->error);
     if (status == BP_OK && !s->choice.fits && s->offload.asked && !s->offload.flash) {
         status = choose_offload(s, &request, rates);
     }
@@ -657,7 +657,7 @@ void session_end(session *s)
 {
     bp_runtime_close(&s->runtime);
     ranks_gpus_end(&s->gpus);
-    choice_end(&s->choice);
+    bp_choice_end(&s->choice, &dry_run_lender);
     run_tokenizer_close(&s->run_tokenizer);
     gguf_folder_close(&s->gguf);
     offload_close(&s->offload);

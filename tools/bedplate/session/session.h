@@ -37,7 +37,7 @@ typedef struct session {
     bool batch_resolved; /* batch and accumulation are those of the checkpoint to continue */
     uint32_t largest;    /* plan --max-batch: the micro-batch found */
     bool chunk_resolved; /* and so is loss_rows */
-    choice choice;
+    bp_choice choice;
     shortage lack;        /* of a plan that does not fit: what was looked for already */
     shard_choice sharing; /* of --shard auto */
     offload_choice offload;

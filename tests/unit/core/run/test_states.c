@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/base/safetensors.h"
+#include "core/plan/search/budget.h"
 #include "core/run/step_check.h"
 #include "core/run/state.h"
 #include "device/host/host.h"
@@ -247,6 +248,42 @@ static bp_status call_footprint(void *subject)
     return said(bp_plan_footprint(((run_subject *)subject)->plan).arena_bytes > 0);
 }
 
+static bp_status lend(void *user, uint64_t bytes, void **memory, bp_error *error)
+{
+    (void)user;
+    (void)error;
+    *memory = aligned((bytes + 63) / 64 * 64);
+    return BP_OK;
+}
+
+static void take_back(void *user, void *memory, uint64_t bytes)
+{
+    (void)user;
+    (void)bytes;
+    free(memory);
+}
+
+static bp_status call_budget(void *subject)
+{
+    run_subject *s = subject;
+    const bp_budget_request request = {
+        .spec = s->spec, .arena = s->arena_bytes, .memory = {lend, take_back, NULL}};
+    bp_budget budget;
+    const bp_status status = bp_budget_find(&request, &budget, &s->error);
+    bp_budget_end(&budget, &request.memory);
+    return status;
+}
+
+static bp_status call_budget_end(void *subject)
+{
+    const bp_lender memory = {lend, take_back, NULL};
+    bp_budget budget = {.arena_bytes = 0};
+    (void)subject;
+    bp_budget_end(&budget, &memory);
+    bp_budget_end(&budget, &memory);
+    return BP_OK;
+}
+
 static bp_status call_open(void *subject)
 {
     run_subject *s = subject;
@@ -419,6 +456,8 @@ static const state_row runtime_rows[] = {
     {"bp_plan_make_counted", AT(COUNTED), call_plan_counted},
     {"bp_plan_footprint", IS_MADE, call_footprint},
     {"bp_plan_error", EVERY, call_plan_error},
+    {"bp_budget_find", EVERY, call_budget},
+    {"bp_budget_end", EVERY, call_budget_end},
     {"bp_runtime_open", IS_MADE & ~AT(OPEN), call_open},
     {"bp_runtime_initialize", AT(OPEN), call_initialize},
     {"bp_runtime_step", AT(OPEN), call_step},

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/* Fits in borrowed memory, and what they found kept; what would fit where nothing does. */
+#include "core/plan/search/choice.h"
+
+#include <string.h>
+
+#include "core/plan/schedule.h"
+
+#define CHOICE_LEAST_CHUNK   64   /* rows of the shortest loss chunk that the fit tries */
+#define CHOICE_LEAST_ACTIONS 1500 /* of a schedule that is still planned to find what helps */
+
+static const char where[] = "fit";
+
+static bp_status choice_take(const bp_lender *memory, uint64_t bytes, void **out, bp_error *error)
+{
+    *out = NULL;
+    if (bytes >= PTRDIFF_MAX) {
+        return bp_error_set(error, BP_ERR_OVERFLOW, where,
+                            "a model of these shapes has more ops than can be planned", NULL);
+    }
+    return memory->take(memory->user, bytes, out, error);
+}
+
+/* The fit's memory is large and is given back; only the schedule stays. */
+static bp_status choice_run_once(bp_choice *c, const bp_lender *memory, bp_error *error)
+{
+    const bp_spec *spec = &c->request.spec;
+    void *at = NULL;
+    uint64_t bytes = 0;
+    BP_TRY(bp_spec_check(spec, error));
+    const uint64_t scratch = bp_fit_scratch(&c->request);
+    BP_TRY(choice_take(memory, scratch, &at, error));
+    bp_status status = bp_fit_count(&c->request, at, scratch, &bytes, error);
+    memory->give_back(memory->user, at, scratch);
+    BP_TRY(status);
+    BP_TRY(choice_take(memory, bytes, &at, error));
+    status = bp_fit_run(&c->request, at, bytes, &c->fit, error);
+    const bool none_fits = status == BP_ERR_FIT && c->fit.best.batch != 0;
+    const bool found = status == BP_OK || none_fits;
+    c->fits = status == BP_OK;
+    status = found ? BP_OK : status;
+    if (found && c->fit.spec.policy.kind == BP_POLICY_ACTIONS) {
+        void *kept = NULL;
+        c->actions_bytes = c->fit.action_count * sizeof *c->actions;
+        status = choice_take(memory, c->actions_bytes, &kept, error);
+        if (status == BP_OK) {
+            c->actions = memcpy(kept, c->fit.actions, (size_t)c->actions_bytes);
+            c->fit.actions = c->actions;
+            c->fit.spec.policy.actions = c->actions;
+        }
+    }
+    memory->give_back(memory->user, at, bytes);
+    return status;
+}
+
+/* Another fit, kept where it is the better one. */
+static bp_status choice_again(bp_choice *c, const bp_fit_request *request, bool dropped,
+                              const bp_lender *memory, bp_error *error)
+{
+    void *room = NULL;
+    BP_TRY(choice_take(memory, sizeof(bp_choice), &room, error));
+    bp_choice *again = room;
+    *again = (bp_choice){.made = true, .release_dropped = dropped, .request = *request};
+    const bp_status status = choice_run_once(again, memory, error);
+    const bool better =
+        status == BP_OK &&
+        (again->fits || (!c->fits && again->fit.best.arena_bytes < c->fit.best.arena_bytes));
+    bp_choice_end(better ? c : again, memory);
+    if (better) {
+        *c = *again;
+    }
+    memory->give_back(memory->user, room, sizeof(bp_choice));
+    return status;
+}
+
+/* Chooses the policy again by measured rates, at the shapes that counted costs have chosen. */
+static bp_status choice_policy_again(bp_choice *c, const bp_rates *rates, const bp_lender *memory,
+                                     bp_error *error)
+{
+    bp_fit_request request = c->request;
+    request.spec = c->fit.spec;
+    request.free_batch = false;
+    request.free_chunk = false;
+    request.rates = *rates;
+    return choice_again(c, &request, c->release_dropped, memory, error);
+}
+
+/* Runs the fit again without exact gradient release where what it chose is smaller so, or where
+ * nothing fits with it: the bits are the same (but docs/explanation/numerics.md, "Gradient
+ * release"), and backward never slower. */
+static bp_status choice_drop_release(bp_choice *c, const bp_lender *memory, bp_error *error)
+{
+    bp_fit_request request = c->request;
+    /* whether the one candidate fits was all that was asked */
+    const bool resolved =
+        request.first && !request.free_policy && !request.free_batch && !request.free_chunk;
+    if (c->fit.spec.gradient_release != BP_RELEASE_EXACT || (request.first && !c->fits) ||
+        resolved) {
+        return BP_OK;
+    }
+    if (c->fits) {
+        bp_spec spec = c->fit.spec;
+        bp_report without;
+        spec.gradient_release = BP_RELEASE_NONE;
+        BP_TRY(bp_choice_report(&spec, c->fit.best.arena_bytes, memory, &without, error));
+        if (without.arena_bytes >= c->fit.best.arena_bytes) {
+            return BP_OK;
+        }
+    }
+    request.spec.gradient_release = BP_RELEASE_NONE;
+    return choice_again(c, &request, true, memory, error);
+}
+
+bp_status bp_choice_run(bp_choice *c, const bp_fit_request *request, const bp_rates *calibrated,
+                        const bp_lender *memory, bp_error *error)
+{
+    *c = (bp_choice){.made = true, .request = *request};
+    BP_TRY(choice_run_once(c, memory, error));
+    BP_TRY(choice_drop_release(c, memory, error));
+    return c->fits && calibrated != NULL && request->free_policy
+               ? choice_policy_again(c, calibrated, memory, error)
+               : BP_OK;
+}
+
+bool bp_choice_frees(const bp_fit_request *request, const bp_budget_proposal *more)
+{
+    return (more->policy && !request->free_policy) || (more->batch && !request->free_batch) ||
+           (more->chunk && !request->free_chunk);
+}
+
+bool bp_choice_try(const bp_fit_request *given, const bp_budget_proposal *more, bool first,
+                   const bp_lender *memory, bp_choice *trial)
+{
+    bp_error error = {.code = BP_OK};
+    bp_fit_request request = *given;
+    request.free_policy = request.free_policy || more->policy;
+    request.free_batch = request.free_batch || more->batch;
+    request.free_chunk = request.free_chunk || more->chunk;
+    request.first = first;
+    const uint64_t rows = (uint64_t)request.spec.sequence * request.spec.batch;
+    if (request.spec.loss_rows > rows) {
+        request.spec.loss_rows = (uint32_t)rows;
+    }
+    const bp_status status = bp_choice_run(trial, &request, NULL, memory, &error);
+    bp_choice_end(trial, memory);
+    return status == BP_OK && trial->fits;
+}
+
+bool bp_choice_least_fits(const bp_fit_request *given, const bp_lender *memory, bp_choice *trial)
+{
+    static const bp_policy_kind kinds[] = {BP_POLICY_FULL, BP_POLICY_MEMORY_POOR};
+    static const bp_budget_proposal none = {.policy = false};
+    bp_fit_request least = *given;
+    bp_spec *spec = &least.spec;
+    least.free_policy = false;
+    least.free_batch = false;
+    least.free_chunk = false;
+    spec->accumulation = 1;
+    spec->batch = 1;
+    spec->loss_rows = CHOICE_LEAST_CHUNK;
+    const uint32_t stages = spec->model->stages(&spec->config);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        spec->policy = (bp_policy){.kind = kinds[i]};
+        if (i > 0 && bp_schedule_count(&spec->policy, stages) > CHOICE_LEAST_ACTIONS) {
+            return false; /* it would take seconds to find out about such long programs */
+        }
+        if (bp_choice_try(&least, &none, true, memory, trial)) {
+            return true;
+        }
+        if (trial->fit.fixed_bytes > least.budget) {
+            return false; /* whatever the policy */
+        }
+    }
+    return false;
+}
+
+bool bp_choice_try_spec(const bp_fit_request *given, const bp_spec *spec, const bp_lender *memory,
+                        bp_choice *trial)
+{
+    static const bp_budget_proposal all = {.policy = true, .batch = true, .chunk = true};
+    bp_fit_request request = *given;
+    request.spec = *spec;
+    return bp_choice_least_fits(&request, memory, trial) &&
+           bp_choice_try(&request, &all, true, memory, trial);
+}
+
+uint32_t bp_choice_propose(const bp_fit_request *given, const bp_lender *memory,
+                           bp_choice_proposal proposal[BP_CHOICE_PROPOSALS], uint64_t *least,
+                           bp_choice *trial)
+{
+    static const bp_budget_proposal changes[] = {{.policy = true},
+                                                 {.batch = true},
+                                                 {.chunk = true},
+                                                 {.policy = true, .batch = true, .chunk = true}};
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < BP_CHOICE_PROPOSALS && (i < 3 || count == 0); i++) {
+        if (!bp_choice_frees(given, &changes[i])) {
+            continue;
+        }
+        const bool fits = bp_choice_try(given, &changes[i], false, memory, trial);
+        *least = i == 3 ? trial->fit.least.arena_bytes : *least;
+        uint32_t at = count;
+        for (; fits && at > 0 && proposal[at - 1].found.seconds > trial->fit.best.seconds; at--) {
+            proposal[at] = proposal[at - 1];
+        }
+        if (fits) {
+            proposal[at] = (bp_choice_proposal){.more = changes[i], .found = trial->fit.best};
+            proposal[at].more.arena_bytes = trial->fit.best.arena_bytes;
+            count++;
+        }
+    }
+    return count;
+}
+
+void bp_choice_end(bp_choice *c, const bp_lender *memory)
+{
+    if (c->actions != NULL) {
+        memory->give_back(memory->user, c->actions, c->actions_bytes);
+        c->actions = NULL;
+    }
+}
+
+bp_status bp_choice_report(const bp_spec *spec, uint64_t limit, const bp_lender *memory,
+                           bp_report *report, bp_error *error)
+{
+    void *room = NULL, *at = NULL;
+    BP_TRY(bp_spec_check(spec, error));
+    BP_TRY(choice_take(memory, sizeof(bp_plan), &room, error));
+    bp_plan *plan = memset(room, 0, sizeof *plan);
+    const uint64_t scratch = bp_plan_scratch(spec);
+    bp_status status = choice_take(memory, scratch, &at, error);
+    if (status == BP_OK) {
+        status = bp_plan_count(plan, spec, at, scratch);
+        memory->give_back(memory->user, at, scratch);
+    }
+    const uint64_t bytes = plan->host_bytes;
+    status = status == BP_OK ? choice_take(memory, bytes, &at, error) : status;
+    if (status == BP_OK) {
+        status = bp_plan_measure(plan, (bp_report_wish){.limit = limit}, at, bytes);
+        memory->give_back(memory->user, at, bytes);
+    }
+    if (status != BP_OK && error->code == BP_OK) {
+        *error = plan->error;
+    }
+    *report = plan->report;
+    memory->give_back(memory->user, room, sizeof *plan);
+    return status;
+}
