@@ -119,8 +119,9 @@ else
 fi
 
 # An empty root: the static program and nothing else. Packed data needs zlib, zstd and utf8proc.
-if [[ $(id -u) -ne 0 ]] || ! unshare --mount true 2>/dev/null; then
-    echo "skipped: the minimal systems need root and namespaces"
+. tests/house/minimal.sh
+if why=$(minimal_lacks); then
+    echo "skipped: the minimal systems ($why)"
     return 0
 fi
 mkdir "$work/empty"
@@ -137,68 +138,55 @@ said=$(chroot "$work/empty" /bedplate devices 2>&1)
 [[ $said == *'static build'*'no GPU'* ]]
 check $? "it says that it uses no GPU" "$said"
 
-keep=$tree/build/bare
-# system RELEASE: a minimal system with Python in $root, from the one that was kept; 1: there is none.
+# system RELEASE: a minimal system with Python in $root, with what was made; 1: there is none.
 system() {
     root=$work/root-$1
     mkdir -p "$root" "$keep"
-    if [[ ! -s $keep/$1-python.tar ]]; then
-        command -v debootstrap >/dev/null &&
-            debootstrap --variant=minbase --include=python3-venv "$1" "$root" ${BARE_MIRROR:-} >"$keep/$1.log" 2>&1 || return 1
-        tar -cf "$keep/$1-python.tar.part" --exclude='./var/cache/apt/archives/*.deb' --one-file-system -C "$root" . &&
-            mv "$keep/$1-python.tar.part" "$keep/$1-python.tar"
-        rm -rf "$root"
-        mkdir "$root"
-    fi
-    tar -xf "$keep/$1-python.tar" -C "$root"
+    minimal_system "$1" python3-venv || return 1
     mkdir -p "$root/dist" "$root/work"
     cp "$dist"/*.{deb,whl} "$dist"/*x86_64*.tar.gz "$root/dist"
     cp "$work"/{text.txt,notebook.py} "$root/work"
 }
-# inside LINE: a line of shell as root's login there would run it; what it prints goes to $said.
-inside() {
-    said=$(unshare --mount bash -c 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" /usr/bin/env -i \
-        HOME=/root TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin bash -c "cd /work && $1"' \
-        "$root" "$1" 2>&1 </dev/null)
-}
+# there LINE: in it; what it prints goes to $said.
+there() { said=$(inside /work "$1" 2>&1); }
 # trains NAME PROGRAM: there, to the digest of here.
 trains() {
-    inside "rm -rf out; $2 ${train[*]} 2>/dev/null"
+    there "rm -rf out; $2 ${train[*]} 2>/dev/null"
     [[ $(digest_of <<<"$said") == "$digest" ]]
     check $? "$1 trains to digest $digest" "$said"
 }
 if system bookworm; then
-    inside "dpkg -i /dist/bedplate_${version}_amd64.deb && dpkg -V bedplate && bedplate --version && ls /usr/share/man/man1/bedplate.1.gz"
+    there "dpkg -i /dist/bedplate_${version}_amd64.deb && dpkg -V bedplate && bedplate --version && ls /usr/share/man/man1/bedplate.1.gz"
     check $? "dpkg -i in a minimal Debian 12" "$said"
     trains 'the package' bedplate
-    inside 'dpkg -r bedplate && ! find / -xdev -path /dist -prune -o -path /proc -prune -o -name "*bedplate*" -print | grep -v /var/lib/dpkg | grep .'
+    there 'dpkg -r bedplate && ! find / -xdev -path /dist -prune -o -path /proc -prune -o -name "*bedplate*" -print | grep -v /var/lib/dpkg | grep .'
     check $? "dpkg -r leaves nothing" "$said"
-    inside "tar -xzf /dist/bedplate-$version-linux-x86_64.tar.gz -C /opt"
+    there "tar -xzf /dist/bedplate-$version-linux-x86_64.tar.gz -C /opt"
     trains 'the tarball' "/opt/bedplate-$version-linux-x86_64/bin/bedplate"
     for tag in "${glibc}_x86_64" "$(static x86_64)"; do
-        inside "rm -rf /opt/venv out stopped && python3 -m venv /opt/venv && /opt/venv/bin/pip install -q --no-index /dist/bedplate-$version-py3-none-$tag.whl && /opt/venv/bin/python notebook.py $digest"
+        there "rm -rf /opt/venv out stopped && python3 -m venv /opt/venv && /opt/venv/bin/pip install -q --no-index /dist/bedplate-$version-py3-none-$tag.whl && /opt/venv/bin/python notebook.py $digest"
         check $? "the wheel $tag" "$said"
         trains "the wheel's command" /opt/venv/bin/bedplate
     done
-    inside "rm -rf /opt/venv && python3 -m venv /opt/venv && /opt/venv/bin/pip install -q --no-index --find-links /dist bedplate && grep Tag /opt/venv/lib/python3*/site-packages/bedplate-*/WHEEL"
+    there "rm -rf /opt/venv && python3 -m venv /opt/venv && /opt/venv/bin/pip install -q --no-index --find-links /dist bedplate && grep Tag /opt/venv/lib/python3*/site-packages/bedplate-*/WHEEL"
     [[ $said == *"Tag: py3-none-${glibc}_x86_64" ]]
     check $? "pip chooses the wheel that uses GPUs" "$said"
 else
-    echo "skipped: no minimal Debian 12 ($keep/bookworm.log)"
+    echo "skipped: no minimal Debian 12 ($keep/system.log)"
 fi
 # glibc 2.31 is too old for the package and for one wheel; both say so, and pip takes the other.
 if system bullseye; then
-    inside "dpkg -i /dist/bedplate_${version}_amd64.deb"
+    there "dpkg -i /dist/bedplate_${version}_amd64.deb"
     [[ $said == *'depends on libc6 (>= 2.34)'* ]]
     check $? "dpkg refuses the package on Debian 11" "$said"
-    inside "python3 -m venv /opt/venv && /opt/venv/bin/pip install -q --no-index /dist/bedplate-$version-py3-none-${glibc}_x86_64.whl"
+    there "python3 -m venv /opt/venv && /opt/venv/bin/pip install -q --no-index /dist/bedplate-$version-py3-none-${glibc}_x86_64.whl"
     [[ $said == *'not a supported wheel on this platform'* ]]
     check $? "pip refuses the wheel of a later glibc" "$said"
-    inside "mkdir x && python3 -m zipfile -e /dist/bedplate-$version-py3-none-${glibc}_x86_64.whl x && chmod +x x/bedplate/bin/bedplate && PYTHONPATH=x python3 -c 'import bedplate; bedplate.plan(model=\"tiny\")'"
+    there "mkdir x && python3 -m zipfile -e /dist/bedplate-$version-py3-none-${glibc}_x86_64.whl x && chmod +x x/bedplate/bin/bedplate && PYTHONPATH=x python3 -c 'import bedplate; bedplate.plan(model=\"tiny\")'"
     [[ $said == *'BedplateError: the C library of this machine is too old'*GLIBC_2.3* ]]
     check $? "unpacked by force it says what is wrong" "$said"
-    inside "/opt/venv/bin/pip install -q --no-index --find-links /dist bedplate && /opt/venv/bin/python notebook.py $digest"
+    there "/opt/venv/bin/pip install -q --no-index --find-links /dist bedplate && /opt/venv/bin/python notebook.py $digest"
     check $? "pip chooses the static wheel" "$said"
 else
-    echo "skipped: no minimal Debian 11 ($keep/bullseye.log)"
+    echo "skipped: no minimal Debian 11 ($keep/system.log)"
 fi
