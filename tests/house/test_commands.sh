@@ -165,5 +165,14 @@ while IFS= read -r row; do
         ;;
     esac
 done <$table
+# Tests wait for a state, by one function (tests/cli/lib.sh), which says so where it did not come.
+slept=$(grep -rnw sleep tests/cli tests/fixtures tests/house tests/assurance --include='*.sh' | grep -v '# no wait: \|time.sleep\|^tests/cli/lib.sh:\|grep -rnw')
+[[ -z $slept ]]
+check $? "scripts wait by wait_for alone" "$slept"
+waited() { (. tests/cli/lib.sh; wait_for "$@"; echo $?); }
+n=0
+at=$(waited 600 '((++n > 2))') && gone=$(wait; true & ended=$!; wait; waited 600 false $ended) && late=$(waited 1 'false')
+[[ "$at;$gone;$late" == "0;1;waited 1 s in vain for: false"$'\n1' ]]
+check $? "wait_for: what holds, a process that has ended, what does not hold" "$at;$gone;$late"
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

@@ -349,7 +349,7 @@ class_18_change() {
     "$program" train --model tiny --data "$work/moving.bin" --max-seq-length 8 --max-steps 1000000 --threads 1 \
         --output-dir "$work/moving" --json --logging-steps 1 >"$work/.out" 2>"$work/.err" &
     pid=$!
-    until grep -q '"step": 3' "$work/.out" || ! kill -0 $pid 2>/dev/null; do sleep 0.1; done
+    wait_for 120 "grep -q '\"step\": 3' $work/.out" $pid
     : >"$work/moving.bin"
     wait $pid
     code=$?

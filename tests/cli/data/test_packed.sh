@@ -173,7 +173,7 @@ for where in "$work/k" "$work/tmp"; do
     job=$!
     exec 9>"$work/slow"
     head -c 200000 "$work/texts.jsonl" >&9
-    until find "/proc/$job/fd" -lname '*(deleted)' 2>/dev/null | grep -q . || ! kill -0 $job; do sleep 0.05; done
+    wait_for 120 'find "/proc/$job/fd" -lname "*(deleted)" 2>/dev/null | grep -q .' $job
     named=$(find "$work/k" "$work/tmp" -name 'bedplate-*' 2>/dev/null)
     kill -9 $job
     check $? "it waits for more" "$(cat "$work/.err")"

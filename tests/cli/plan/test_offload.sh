@@ -393,10 +393,7 @@ for ((kill = 0; kill < 2; kill++)); do
     rm -rf "$work/two"
     "$program" "${two[@]}" --max-steps 40 --output-dir "$work/two" "${kept[@]}" >/dev/null 2>&1 </dev/null &
     pid=$!
-    for ((i = 0; i < 600; i++)); do
-        compgen -G "$work/two/checkpoint-$((3 + 8 * kill))" >/dev/null && break
-        sleep 0.02
-    done
+    wait_for 120 '[[ -e $work/two/checkpoint-$((3 + 8 * kill)) ]]' "$pid"
     { kill -9 "$pid"; wait "$pid"; } 2>/dev/null
     run "${two[@]}" --max-steps 40 --output-dir "$work/two" --resume "${kept[@]}"
     [[ $code -eq 0 && $(json state_digest) == "$plain" ]]
@@ -438,10 +435,7 @@ rm -rf "$work/gone"
 "$program" train --model tiny-llama --load-in-4bit "${lora[@]}" --data "$data" --max-steps 100000 --save-steps 20 \
     --save-total-limit 2 --output-dir "$work/gone" "${offload[@]}" >"$work/.out" 2>"$work/.err" </dev/null &
 pid=$!
-for ((i = 0; i < 600; i++)); do
-    compgen -G "$work/gone/checkpoint-*" >/dev/null && break
-    sleep 0.1
-done
+wait_for 120 'compgen -G "$work/gone/checkpoint-*" >/dev/null' "$pid"
 rm -f "$file"
 wait "$pid"
 [[ $? -eq 6 ]] && grep -q 'removed or cut off' "$work/.err"

@@ -139,7 +139,7 @@ pid=$!
 seen=0
 while line=$(grep VmHWM "/proc/$pid/status" 2>/dev/null); do
     seen=$(grep -oE '[0-9]+' <<<"$line")
-    sleep 0.05
+    sleep 0.05 # no wait: a sample
 done
 wait $pid
 check $? "a longer run" "$(tail -3 "$work/.out")"

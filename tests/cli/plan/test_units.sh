@@ -92,7 +92,7 @@ check $? "a script of Slurm with the plan's numbers" "$out"
 slurm --max-steps 10000000
 batch &
 job=$!
-until [[ -s "$work/a run/record.jsonl" && $(wc -l <"$work/a run/record.jsonl") -gt 2 ]] || ! kill -0 $job; do sleep 0.05; done
+wait_for 120 '[[ $(cat "$work/a run/record.jsonl" 2>/dev/null | wc -l) -gt 2 ]]' $job
 kill -USR1 $job
 wait $job
 [[ $? -eq 138 && $(cat "$work/requeued") == 'requeue 77' && -n $(ls -d "$work/a run"/checkpoint-*) ]]

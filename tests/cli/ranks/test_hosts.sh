@@ -44,10 +44,7 @@ sixty=$(json state_digest)
 
 began=$SECONDS
 (
-    for ((i = 0; i < 200; i++)); do
-        [[ ! -e $work/run/checkpoint-10 ]] || break
-        sleep 0.05
-    done
+    wait_for 120 '[[ -e $work/run/checkpoint-10 ]]'
     hosts_cut
 ) &
 hosts --max-steps 300 --silence-limit 3
@@ -59,11 +56,7 @@ check $? "a cable that is cut: exit code 10 within the limits ($code, $((SECONDS
 [[ $(grep -c '^bedplate:.*a rank is lost' <<<"$err") -eq 1 ]] && grep -q "rank [0-3] on $hosts_b, .*step [0-9]" <<<"$err"
 check $? "one message names a rank, its host, the call and the step" "$err"
 wait
-for ((i = 0; i < 100; i++)); do
-    pgrep -f "train .*$work/run" >/dev/null || break
-    sleep 0.2
-done
-! pgrep -f "train .*$work/run" >/dev/null
+wait_for 120 '! pgrep -f "train .*$work/run" >/dev/null'
 check $? "nothing is left running on either host" "$(pgrep -af "$work/run")"
 run verify "$work/run"
 check $code "the checkpoints are valid" "$out$err"
@@ -86,10 +79,7 @@ if command -v mpirun.mpich >/dev/null; then
         rm -rf "$work/run"
         began=$SECONDS
         hosts --max-steps 60
-        for ((i = 0; i < 300; i++)); do
-            pgrep -f "train .*$work/run" >/dev/null || break
-            sleep 0.2
-        done
+        wait_for 120 '! pgrep -f "train .*$work/run" >/dev/null'
         codes=$(cat "$work"/ranks/code.* 2>/dev/null | tr '\n' ' ')
         out=$(cat "$work/ranks/out.0")
         [[ -z ${codes//0 /} && $(json state_digest) == "$sixty" && $((SECONDS - began)) -lt 90 ]]

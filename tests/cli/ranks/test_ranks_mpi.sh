@@ -195,7 +195,7 @@ newest() {
 
 # at STEP: waits until the run has saved that step or a later one (old ones go), or has ended.
 at() {
-    while [[ $(newest) -lt $1 && -e /proc/$started ]]; do sleep 0.02; done
+    wait_for 300 "[[ \$(newest) -ge $1 ]]" "$started"
 }
 
 # Process of a rank of the run under way.
@@ -208,12 +208,7 @@ process_of() {
 }
 
 nobody_left() {
-    local i
-    for ((i = 0; i < 60; i++)); do
-        pgrep -f "train .*$work/run" >/dev/null || return 0
-        sleep 0.1
-    done
-    return 1
+    wait_for 60 '! pgrep -f "train .*$work/run" >/dev/null'
 }
 
 long=("$program" "${train[@]}" "${data[@]}" --save-steps 5 --save-total-limit 3 --output-dir "$work/run" --resume)
@@ -251,7 +246,7 @@ signals() {
     start_ranks 2
     at 10
     kill -USR1 "$(process_of 1)"
-    sleep 0.3
+    at $(($(newest) + 5))
     kill -TERM "$(process_of 1)"
     finish_ranks
     [[ $code -eq 143 && $said == *"stopped by a signal"* ]]
@@ -282,7 +277,7 @@ signals() {
 
 # after_save PROCESS STEP: waits for a checkpoint of a later step, as long as the process lives.
 after_save() {
-    while [[ -e /proc/$1 && $(newest) -le $2 ]]; do sleep 0.02; done
+    wait_for 300 "[[ \$(newest) -gt $2 ]]" "$1"
 }
 
 # verifies ranks-5.1fd2
@@ -290,18 +285,14 @@ after_save() {
 # after one more checkpoint, however slow the machine. The run that goes on every time ends in the state
 # of the one that nobody disturbed, and then begins anew.
 kills() {
-    local round=0 rounds=$1 rank i ended=0 saved=0 before
+    local round=0 rounds=$1 rank ended=0 saved=0 before
     rm -rf "$work/run"
     for ((round = 0; round < rounds; round++)); do
         before=$(newest)
         start_ranks 4
-        for ((i = 0; i < 200; i++)); do
-            rank=$(process_of $((round % 4)))
-            [[ -z $rank ]] || break
-            sleep 0.05
-        done
+        wait_for 60 'rank=$(process_of $((round % 4))) && [[ -n $rank ]]' "$started"
         ((round % 2 == 0)) || [[ -z $rank ]] || after_save "$rank" "${before:-0}"
-        sleep "$(awk -v r=$RANDOM 'BEGIN { printf "%.3f", r / 32768 * 1.5 }')"
+        sleep "$(awk -v r=$RANDOM 'BEGIN { printf "%.3f", r / 32768 * 1.5 }')" # no wait: a moment
         [[ -z $rank ]] || kill -KILL "$rank" 2>/dev/null
         finish_ranks
         [[ -n $rank && ($code -ne 0 || $out == *state_digest*) ]]

@@ -112,7 +112,7 @@ ends 10 "rank 1 by 127.0.0.1 port $port: a rank did not come in time" "a rank th
 port=$((port + 20))
 one 0 2 "$program" "${train[@]}" --max-steps 100000 --silence-limit 3 & pids=($!)
 one 1 2 "$program" "${train[@]}" --max-steps 100000 --silence-limit 3 & other=$!
-until grep -qs '"step":2' "$work/run/record.jsonl" || ! kill -0 $other 2>/dev/null; do sleep 0.05; done
+wait_for 120 "grep -qs '\"step\":2' $work/run/record.jsonl" $other
 kill -9 "$(pgrep -P "$(pgrep -P $other timeout)")"
 gathered
 ends 10 "rank 1 on " "a rank that is killed"
@@ -143,7 +143,7 @@ rm -f "$work"/.err.* "$work"/.out.*
 port=$((port + 20))
 one 0 2 "$program" "${train[@]}" --max-steps 2 & pids=($!)
 for i in {1..12}; do
-    until exec {fd}<>"/dev/tcp/127.0.0.1/$port"; do sleep 0.05; done 2>/dev/null
+    wait_for 120 'exec {fd}<>"/dev/tcp/127.0.0.1/$port"' 2>/dev/null
     silent[i]=$fd
 done
 began=$SECONDS

@@ -38,7 +38,7 @@ for form in "" "--fabric threads:2" "--fabric threads:2 --shard optimizer" "--fa
     (ulimit -S -f 400 && exec timeout 300 "$program" "${train[@]}" --output-dir "$work/run" --storage-patience 60s $form) \
         >"$work/.out" 2>"$work/.err" </dev/null &
     shell=$!
-    until grep -q postponed "$work/.err" || ! kill -0 $shell 2>/dev/null; do sleep 0.02; done
+    wait_for 120 'grep -q postponed "$work/.err"' $shell
     prlimit --pid "$(pgrep -P $shell)" --fsize=unlimited
     wait $shell
     code=$?
@@ -54,6 +54,7 @@ done
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 checkpoint=$(du -sb "$work/whole/checkpoint-400" | cut -f 1)
 mkdir "$work/disk"
+export -f wait_for
 cat >"$work/full.sh" <<'S'
 # full.sh DISK BYTES COPY COMMAND..: COPY gets what is there at the end; STAYS: the disk stays full.
 disk=$1 err=$3.err copy=$3
@@ -61,9 +62,9 @@ mount -t tmpfs -o size="$2" none "$disk" || exit 99
 shift 3
 timeout -k 5 300 "$@" >"$copy.out" 2>"$err" </dev/null &
 job=$!
-until [[ -s $disk/run/record.jsonl ]] || ! kill -0 $job 2>/dev/null; do sleep 0.01; done
+wait_for 120 '[[ -s $disk/run/record.jsonl ]]' $job
 cat /dev/zero >"$disk/other" 2>/dev/null
-until grep -q postponed "$err" || ! kill -0 $job 2>/dev/null; do sleep 0.05; done
+wait_for 120 'grep -q postponed "$err"' $job
 [[ -n ${STAYS:-} ]] || rm "$disk/other"
 wait $job
 code=$?

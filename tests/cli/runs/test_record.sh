@@ -57,7 +57,7 @@ for ((i = 0; i < 20; i++)); do
     "$program" "${train[@]}" --output-dir "$work/kill" --resume >/dev/null 2>&1 &
     pid=$!
     after=$((whole_us * (RANDOM % 150) / 100))
-    sleep "$(printf '%d.%06d' $((after / 1000000)) $((after % 1000000)))"
+    sleep "$(printf '%d.%06d' $((after / 1000000)) $((after % 1000000)))" # no wait: a moment
     kill -9 $pid 2>/dev/null
     wait $pid 2>/dev/null
 done
@@ -197,7 +197,7 @@ done
 for ((i = 1; i <= kills; i++)); do
     "$program" "${twice[@]}" --output-dir "$work/pieces" --resume >/dev/null 2>&1 &
     pid=$!
-    until [[ $(grep -c '"event":"save"' "$work/pieces/events.jsonl") -gt $((3 + i)) ]] || ! kill -0 $pid 2>/dev/null; do sleep 0.01; done
+    wait_for 120 '[[ $(grep -c "\"event\":\"save\"" "$work/pieces/events.jsonl") -gt $((3 + i)) ]]' $pid
     kill -9 $pid 2>/dev/null
     wait $pid 2>/dev/null
 done

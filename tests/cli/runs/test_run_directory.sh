@@ -34,7 +34,7 @@ expect 0 'agrees with 2 checkpoints' verify "$work/$right-run"
 start() { # DIRECTORY OPTIONS..
     "$program" "${common[@]}" --data "$work/text" --max-steps 1000000 --output-dir "$@" >"$work/first.out" 2>"$work/first.err" </dev/null &
     job=$!
-    until [[ -e $1/checkpoint-200 ]] || ! kill -0 $job 2>/dev/null; do sleep 0.05; done
+    wait_for 120 "[[ -e $1/checkpoint-200 ]]" $job
 }
 ended() { # CODE NAME
     wait $job

@@ -56,7 +56,7 @@ case $BUILD in
     expect 0 '' selftest
     "$program" "${train[@]}" --max-steps 1000000 --selftest-every 0.01s --save-steps 5 --output-dir "$work/later" >/dev/null 2>"$work/.err" &
     job=$!
-    until [[ $(grep -c '"event":"selftest"' "$work/later/events.jsonl" 2>/dev/null) -ge 2 ]] || ! kill -0 $job; do sleep 0.05; done
+    wait_for 300 '[[ $(grep -c "\"event\":\"selftest\"" "$work/later/events.jsonl" 2>/dev/null) -ge 2 ]]' $job
     touch "$work/sick"
     wait $job
     [[ $? -eq 8 && $(<"$work/.err") == *'runs of the selftest came to wrong states'* && $(tail -1 "$work/later/events.jsonl") == *'"event":"exit"'*'"code":8'* ]]

@@ -15,11 +15,7 @@ start() { # DIRECTORY OPTIONS..
         exec "$program" "${common[@]}" --max-steps 10000000 --logging-steps 1 --output-dir "$dir" "$@"
     ) >"$work/.out" 2>"$work/.err" </dev/null &
     job=$!
-    wait_for "grep -q ^step $work/.err"
-}
-wait_for() { # COMMAND: until it holds, or the job has ended
-    until eval "$1" || ! kill -0 $job 2>/dev/null; do sleep 0.02; done
-    eval "$1"
+    wait_for 120 "grep -q ^step $work/.err" $job
 }
 step_of() { sed -n 's/^bedplate_step{.*} //p' "$work/run.prom" 2>/dev/null; }
 
@@ -28,7 +24,7 @@ step_of() { sed -n 's/^bedplate_step{.*} //p' "$work/run.prom" 2>/dev/null; }
 start "$work/run" --metrics "$work/run.prom" --report-to tensorboard
 rm -f "$work/run.prom"
 kill -USR2 $job
-wait_for "[[ -s $work/run/report.html && -s $work/run.prom ]]"
+wait_for 120 "[[ -s $work/run/report.html && -s $work/run.prom ]]" $job
 check $? "USR2 writes both"
 grep -q '^bedplate_tokens_total{.*} [1-9]' "$work/run.prom" && [[ $(step_of) -ge 1 ]]
 check $? "metrics of the moment" "$(head -5 "$work/run.prom")"
@@ -37,7 +33,7 @@ check $? "a whole page with its curves"
 first=$(step_of)
 rm "$work/run.prom"
 kill -USR2 $job
-wait_for "[[ \$(step_of) -gt $first ]]"
+wait_for 120 "[[ \$(step_of) -gt $first ]]" $job
 check $? "and again later, of a later step"
 
 # verifies alone-4.f3bb
@@ -46,18 +42,18 @@ mv "$work/run/events.jsonl" "$work/run/events.1"
 before=$(wc -l <"$work/run/events.1")
 boards=$(ls "$work/run/runs" | wc -l)
 kill -HUP $job
-wait_for "[[ -e $work/run/events.jsonl ]]"
+wait_for 120 "[[ -e $work/run/events.jsonl ]]" $job
 check $? "HUP opens the events again"
 moved=$(wc -c <"$work/run/events.1")
 kill -USR1 $job
-wait_for "grep -q '\"event\":\"save\"' $work/run/events.jsonl"
+wait_for 120 "grep -q '\"event\":\"save\"' $work/run/events.jsonl" $job
 check $? "later events are in the new file" "$(cat "$work/run/events.jsonl")"
 [[ $(wc -c <"$work/run/events.1") -eq $moved && $(ls "$work/run/runs" | wc -l) -eq $((boards + 1)) ]]
 check $? "none in the old one, and TensorBoard has another file" "$(ls "$work/run/runs")"
 kill -PIPE $job
 kill -XFSZ $job
 seen=$(wc -l <"$work/.err")
-wait_for "[[ \$(wc -l <$work/.err) -gt $((seen + 2)) ]]" && kill -0 $job
+wait_for 120 "[[ \$(wc -l <$work/.err) -gt $((seen + 2)) ]]" $job && kill -0 $job
 check $? "PIPE and XFSZ are nothing"
 kill -TERM $job
 wait $job

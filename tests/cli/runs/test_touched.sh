@@ -18,14 +18,14 @@ start() {
 # steps_pass N: until N more lines of the log are there, or the job has ended.
 steps_pass() {
     local want=$(($(grep -c '^step' "$work/.err") + $1))
-    until [[ $(grep -c '^step' "$work/.err") -ge $want ]] || ! kill -0 $job 2>/dev/null; do sleep 0.05; done
+    wait_for 120 '[[ $(grep -c ^step "$work/.err") -ge $want ]]' $job
 }
 # saves: it saves, and goes on.
 saves() {
     kill -USR1 $job
-    local before
-    before=$(ls "$1")
-    until [[ $(ls "$1") != "$before" ]] || ! kill -0 $job 2>/dev/null; do sleep 0.05; done
+    local dir=$1 before
+    before=$(ls "$dir")
+    wait_for 120 '[[ $(ls "$dir") != "$before" ]]' $job
     steps_pass 2
 }
 # ends CODE NAME

@@ -86,8 +86,7 @@ for signal in TERM:143 INT:130; do
         exec "$program" train "${common[@]}" --output-dir "$dir" --max-steps 1000000 --logging-steps 1
     ) >"$work/.out" 2>"$work/.err" &
     job=$!
-    # As long as it takes: the job ends by the signal or not at all.
-    until grep -q '^step' "$work/.err" || ! kill -0 $job 2>/dev/null; do sleep 0.05; done
+    wait_for 120 'grep -q ^step "$work/.err"' $job
     kill -"${signal%:*}" $job
     wait $job
     [[ $? -eq ${signal#*:} ]]

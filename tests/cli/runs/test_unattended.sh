@@ -21,7 +21,7 @@ start() {
 # steps_pass N: until N more lines of the log are there, or the job has ended.
 steps_pass() {
     local want=$(($(grep -c '^step' "$work/.err") + $1))
-    until [[ $(grep -c '^step' "$work/.err") -ge $want ]] || ! kill -0 $job 2>/dev/null; do sleep 0.05; done
+    wait_for 120 '[[ $(grep -c ^step "$work/.err") -ge $want ]]' $job
 }
 newest() { ls -d "$1"/checkpoint-* 2>/dev/null | sed 's/.*-//' | sort -n | tail -1; }
 # ends CODE NAME: the job ends with it, and the newest checkpoint is valid.
@@ -38,14 +38,13 @@ start "$work/s"
 kill -USR2 $job
 kill -HUP $job
 kill -USR1 $job
-until [[ -n $(newest "$work/s") ]] || ! kill -0 $job 2>/dev/null; do sleep 0.05; done
+wait_for 120 '[[ -n $(newest "$work/s") ]]' $job
 steps_pass 3
 kill -0 $job
 check $? "a run goes on after USR1, USR2, HUP" "$(tail -3 "$work/.err")"
 saved=$(newest "$work/s")
 expect 0 'valid, state digest' verify "$work/s"
 kill -XCPU $job
-sleep 0.2
 kill -XCPU $job 2>/dev/null
 ends 152 "XCPU"
 [[ $(newest "$work/s") -gt $saved ]]
