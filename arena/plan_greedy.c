@@ -90,10 +90,10 @@ static void dive_lift(plan_work *work, uint32_t place, uint64_t top)
         uint32_t left = 0;
         for (uint32_t i = 0; i < work->used[b]; i++) {
             uint32_t other = list[i];
+            const uint64_t level = work->level[other]; /* most lie higher: looked at before lives */
             list[left] = other;
-            left += work->level[other] != UINT64_MAX;
-            bool conflict = work->first[other] < last && first < work->last[other];
-            if (conflict && work->level[other] < top) {
+            left += level != UINT64_MAX;
+            if (level < top && work->first[other] < last && first < work->last[other]) {
                 work->level[other] = top;
                 if (work->spare[other / DIVE_GROUP] == other) {
                     dive_forget(work, other);
@@ -139,12 +139,23 @@ static uint32_t dive_lowest(plan_work *work)
     return found;
 }
 
+/* A section of which the total is the largest. */
+static uint32_t dive_peak(const plan_work *work)
+{
+    uint32_t peak = 0;
+    for (uint32_t s = 1; s < work->sections; s++) {
+        peak = work->total[s] > work->total[peak] ? s : peak;
+    }
+    return peak;
+}
+
 /* Stacks upwards: always the item that can lie lowest goes next, first in work->order on a tie.
  * Returns the layout's height; offsets in work->offset. Gives up with UINT64_MAX as soon as the
- * height would reach `limit`. */
+ * height would reach `limit`, or those to come at the peak would, on top of what lies there. */
 static uint64_t plan_dive(plan_work *work, uint64_t limit)
 {
-    uint64_t height = 0;
+    const uint32_t peak = dive_peak(work);
+    uint64_t height = 0, rest = work->total[peak];
     dive_begin(work);
     for (uint32_t count = work->items; count > 0; count--) {
         uint32_t place = dive_lowest(work);
@@ -153,7 +164,9 @@ static uint64_t plan_dive(plan_work *work, uint64_t limit)
         uint64_t reached = top + work->head[item];
         work->offset[item] = work->level[place];
         height = reached > height ? reached : height;
-        if (height >= limit) {
+        const bool at_peak = work->first[place] <= peak && peak < work->last[place];
+        rest -= at_peak ? work->item[item].size : 0;
+        if (height >= limit || (at_peak && top + rest >= limit)) {
             return UINT64_MAX;
         }
         work->level[place] = UINT64_MAX;
@@ -322,13 +335,14 @@ static void greedy_attempt(plan_work *work, plan_rule rule, bool dive, const cha
     for (uint32_t i = 0; i < work->items; i++) {
         work->order[i] = i;
     }
-    plan_order(work, rule, work->total, work->items);
+    plan_order(work, rule, work->items);
     uint64_t limit = work->best_height;
     plan_keep(work, dive ? plan_dive(work, limit) : plan_first_fit(work, limit), name);
 }
 
 void plan_attempts(plan_work *work)
 {
+    plan_peaks(work, work->total, NULL, work->items);
     /* In the order of what reaches the bound most often on training programs, per time. */
     if (work->floors) {
         greedy_attempt(work, PLAN_HEAD, true, "dive by head");

@@ -49,20 +49,24 @@ static bool order_before(const void *opaque, uint32_t a, uint32_t b)
     return a < b;
 }
 
-void plan_order(plan_work *work, plan_rule rule, const uint64_t *total, uint32_t count)
+void plan_peaks(plan_work *work, const uint64_t *total, const uint32_t *list, uint32_t count)
 {
-    order_context context = {.item = work->item,
-                             .floor = work->floor,
-                             .head = work->head,
-                             .peak = work->key,
-                             .rule = rule};
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t index = work->order[i];
+        const uint32_t index = list == NULL ? i : list[i];
         uint64_t peak = 0;
         for (uint32_t s = work->item[index].first; s < work->item[index].last; s++) {
             peak = total[s] > peak ? total[s] : peak;
         }
         work->key[index] = peak;
     }
+}
+
+void plan_order(plan_work *work, plan_rule rule, uint32_t count)
+{
+    order_context context = {.item = work->item,
+                             .floor = work->floor,
+                             .head = work->head,
+                             .peak = work->key,
+                             .rule = rule};
     bp_sort(work->order, work->spare, count, order_before, &context);
 }

@@ -65,7 +65,8 @@ void search_rank(plan_search *search, uint32_t from, uint32_t to)
     plan_work *work = search->work;
     uint32_t count = to - from;
     memcpy(work->order, search->pool + from, count * sizeof *work->order);
-    plan_order(work, search->rule, search->total, count);
+    plan_peaks(work, search->total, work->order, count);
+    plan_order(work, search->rule, count);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t item = work->order[i];
         log_add(search, LOG_RANK, item, search->rank[item]);

@@ -83,8 +83,12 @@ typedef enum plan_rule {
     PLAN_RULE_COUNT
 } plan_rule;
 
-/* Sorts work->order[0, count) by a rule; total[] holds the section totals that T looks at. */
-void plan_order(plan_work *work, plan_rule rule, const uint64_t *total, uint32_t count);
+/* Finds what T looks at, the largest of the section totals in total[] over the lives of `count`
+ * items: those of list[], or where it is NULL the first ones. It stays in work->key. */
+void plan_peaks(plan_work *work, const uint64_t *total, const uint32_t *list, uint32_t count);
+
+/* Sorts work->order[0, count) by a rule; plan_peaks comes first. */
+void plan_order(plan_work *work, plan_rule rule, uint32_t count);
 
 /* Cuts time into the shortest blocks for which the lists have room. Must be called before the
  * layouts below whenever the items have changed. */

@@ -2,6 +2,8 @@
 /* Bytes to and from the offload tier, held against counted time. */
 #include "core/ir/traffic.h"
 
+#include <math.h>
+
 /* An op that begins a copy, or waits for one. */
 typedef struct traffic_copy {
     uint64_t bytes;
@@ -9,8 +11,12 @@ typedef struct traffic_copy {
     uint32_t op;
     uint32_t wait; /* of a begin: the op that waits for it */
     bool begins;
-    bool stalled; /* whatever the rate, something waits before it is there */
+    bool stalled;   /* whatever the rate, something waits before it is there */
+    uint64_t sum;   /* bytes of those that begin and are not stalled, up to this one */
+    double soonest; /* of the first of TRAFFIC_GROUP: when the first of these is waited for */
 } traffic_copy;
+
+#define TRAFFIC_GROUP 8u
 
 uint64_t bp_traffic_scratch(const bp_graph *graph)
 {
@@ -78,20 +84,43 @@ static uint64_t traffic_stalls(const traffic *t)
     return bytes;
 }
 
-/* The largest rate that the copies from number `from` on have to have. */
-static double rate_from(const traffic *t, uint32_t from)
+static void traffic_sum(const traffic *t)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < t->count; i++) {
+        traffic_copy *copy = &t->copy[i], *head = &t->copy[i - i % TRAFFIC_GROUP];
+        head->soonest = copy == head ? (double)INFINITY : head->soonest;
+        if (copy->begins && !copy->stalled) {
+            const double wait = t->clock[copy->wait];
+            sum += copy->bytes;
+            head->soonest = wait < head->soonest ? wait : head->soonest;
+        }
+        copy->sum = sum;
+    }
+}
+
+/* The largest rate that the copies from number `from` on have to have, or `rate` where that is
+ * larger: groups of which none needs it are passed over. */
+static double rate_from(const traffic *t, uint32_t from, double rate)
 {
     const double begin = t->clock[t->copy[from].op];
-    uint64_t bytes = 0;
-    double rate = 0.0;
-    for (uint32_t i = from; i < t->count; i++) {
-        const traffic_copy *copy = &t->copy[i];
-        if (!copy->begins || copy->stalled) {
+    const uint64_t before = t->copy[from].sum - t->copy[from].bytes;
+    uint32_t end;
+    for (uint32_t i = from; i < t->count; i = end) {
+        const traffic_copy *head = &t->copy[i - i % TRAFFIC_GROUP];
+        end = i - i % TRAFFIC_GROUP + TRAFFIC_GROUP;
+        end = end < t->count ? end : t->count;
+        if (head->soonest > begin &&
+            (double)(t->copy[end - 1].sum - before) / (head->soonest - begin) <= rate) {
             continue;
         }
-        bytes += copy->bytes;
-        const double needed = (double)bytes / (t->clock[copy->wait] - begin);
-        rate = needed > rate ? needed : rate;
+        for (; i < end; i++) {
+            const traffic_copy *copy = &t->copy[i];
+            if (copy->begins && !copy->stalled) {
+                const double needed = (double)(copy->sum - before) / (t->clock[copy->wait] - begin);
+                rate = needed > rate ? needed : rate;
+            }
+        }
     }
     return rate;
 }
@@ -101,6 +130,7 @@ static void count_way(const traffic *t, bool writes, bp_traffic *out)
     uint64_t flying = 0;
     double *rate = writes ? &out->written_rate : &out->read_rate;
     *(writes ? &out->last : &out->first) = traffic_stalls(t);
+    traffic_sum(t);
     for (uint32_t i = 0; i < t->count; i++) {
         const traffic_copy *copy = &t->copy[i];
         if (!copy->begins) {
@@ -111,8 +141,7 @@ static void count_way(const traffic *t, bool writes, bp_traffic *out)
         flying += copy->bytes;
         out->pending = flying > out->pending ? flying : out->pending;
         if (!copy->stalled) {
-            const double needed = rate_from(t, i);
-            *rate = needed > *rate ? needed : *rate;
+            *rate = rate_from(t, i, *rate);
         }
     }
 }

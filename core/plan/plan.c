@@ -214,6 +214,11 @@ bp_status bp_plan_measure(bp_plan *plan, bp_report_wish wish, void *memory, uint
                            : bp_error_set(&plan->error, status, where, "the plan failed", NULL);
 }
 
+bp_status bp_plan_measure_again(bp_plan *plan, bp_report_wish wish)
+{
+    return plan_lay_out(plan, false, wish);
+}
+
 bp_status bp_plan_write_counted(bp_plan *plan, void *memory, uint64_t bytes)
 {
     bp_arena_init(&plan->memory, memory, (size_t)bytes);

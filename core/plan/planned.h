@@ -42,6 +42,9 @@ uint64_t bp_plan_bytes(const bp_spec *spec, const bp_graph_limits *rows);
 bp_status bp_plan_measure(bp_plan *plan, bp_report_wish wish, void *memory,
                           uint64_t bytes) BP_MUST_CHECK;
 
+/* Of a plan that was measured: lays it out with another wish, in the memory that it has. */
+bp_status bp_plan_measure_again(bp_plan *plan, bp_report_wish wish) BP_MUST_CHECK;
+
 /* Of a plan that was counted: its programs alone, with what stays in the arena of what is fetched
  * from the offload tier (plan->resident), neither verified nor laid out. For choosing what lives
  * there: the plan is of no other use before it is made. */

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/base/digest.h"
 #include "core/plan/compile.h"
 #include "core/plan/search/measure.h"
 
@@ -99,15 +100,31 @@ uint64_t fit_fixed_bytes(const fit_search *s)
     return bytes + bp_size_align(losses, bp_graph_alignment(graph));
 }
 
-/* Plans one candidate; what is beyond s->wish.limit as its bound. */
-bp_status fit_plan(fit_search *s, const bp_spec *spec, bp_fit_try *out)
+/* Whether it matters how well a candidate can be laid out: not where it is slower than the best one
+ * and its bound leaves no doubt that it fits. */
+static bool fit_matters(const fit_search *s)
+{
+    const bp_fit_try *best = &s->fit->best;
+    const uint64_t near = s->request->budget - s->request->budget / CHAIN_HOPE;
+    return !best->fits || s->candidate->report.lower_bound_bytes > near ||
+           step_seconds(s->candidate, &s->request->rates) <= best->seconds;
+}
+
+/* Measures the candidate that was counted: its bound, and a layout where that can matter. */
+static bp_status fit_measure_candidate(fit_search *s, bool bounded)
+{
+    const bp_report_wish bound = {.limit = 1};
+    BP_TRY(bp_plan_measure(s->candidate, bounded ? bound : s->wish, s->plan, s->plan_bytes));
+    return bounded && fit_matters(s) ? bp_plan_measure_again(s->candidate, s->wish) : BP_OK;
+}
+
+static bp_status fit_plan_as(fit_search *s, const bp_spec *spec, bool bounded, bp_fit_try *out)
 {
     if (s->request->watch != NULL) {
         s->request->watch();
     }
     bp_status status = bp_plan_count(s->candidate, spec, s->plan, s->plan_bytes);
-    status =
-        status == BP_OK ? bp_plan_measure(s->candidate, s->wish, s->plan, s->plan_bytes) : status;
+    status = status == BP_OK ? fit_measure_candidate(s, bounded) : status;
     if (status != BP_OK) {
         if (s->error != NULL && s->error->code == BP_OK) {
             *s->error = s->candidate->error;
@@ -124,6 +141,12 @@ bp_status fit_plan(fit_search *s, const bp_spec *spec, bp_fit_try *out)
     uint64_t fixed = fit_fixed_bytes(s);
     s->fit->fixed_bytes = fixed < s->fit->fixed_bytes ? fixed : s->fit->fixed_bytes;
     return BP_OK;
+}
+
+/* Plans one candidate; what is beyond s->wish.limit as its bound. */
+bp_status fit_plan(fit_search *s, const bp_spec *spec, bp_fit_try *out)
+{
+    return fit_plan_as(s, spec, false, out);
 }
 
 /* Faster, or as fast in fewer bytes. */
@@ -172,13 +195,6 @@ static void enter(fit_search *s, const bp_fit_try *candidate)
     }
 }
 
-static bp_status try_candidate(fit_search *s, const bp_spec *spec, bp_fit_try *out)
-{
-    BP_TRY(fit_plan(s, spec, out));
-    enter(s, out);
-    return BP_OK;
-}
-
 bp_status fit_measure(fit_search *s, const bp_spec *spec, bool named_only)
 {
     bp_arena arena;
@@ -194,12 +210,13 @@ bp_status fit_measure(fit_search *s, const bp_spec *spec, bool named_only)
 }
 
 /* The dynamic programme at one number of bytes for a micro-batch; *found says whether it has a
- * schedule. */
+ * schedule. Other bytes may have the same one, of which *out has the plan. */
 static bp_status plan_chain(fit_search *s, const bp_spec *base, uint64_t inner, bp_fit_try *out,
                             bool *found)
 {
     double seconds = 0.0;
     uint32_t count = 0;
+    bp_digest digest;
     const uint32_t first = s->candidate->compile.first;
     bp_spec spec = *base;
     *found = bp_chain_solve(s->stages + first, stage_count(base) - first, inner, s->plan,
@@ -209,6 +226,17 @@ static bp_status plan_chain(fit_search *s, const bp_spec *base, uint64_t inner, 
     }
     spec.policy =
         (bp_policy){.kind = BP_POLICY_ACTIONS, .actions = s->trial, .action_count = count};
+    bp_digest_begin(&digest, count);
+    for (uint32_t i = 0; i < count; i++) { /* not the bytes between its members */
+        const bp_action *a = &s->trial[i];
+        const uint32_t words[] = {(uint32_t)a->kind, a->stage, a->micro, a->variant, a->checkpoint};
+        bp_digest_add(&digest, words, sizeof words);
+    }
+    const uint64_t schedule = bp_digest_end(&digest);
+    if (out->batch != 0 && schedule == s->schedule) {
+        return BP_OK;
+    }
+    s->schedule = schedule;
     return fit_plan(s, &spec, out);
 }
 
@@ -234,13 +262,13 @@ bp_status fit_try_chain(fit_search *s, const bp_spec *base, uint64_t budget, uin
     uint64_t low = 0;
     uint64_t high = budget;
     int misses = 0;
+    bp_fit_try plan = {.batch = 0};
     /* below the lowest stage that is trained nothing is computed again, so its input stays */
     uint64_t inner = bp_size_sub(budget, bp_size_add(fixed, s->stages[first].input));
     *best = (bp_fit_try){.batch = 0};
     inner = inner != BP_SIZE_INVALID ? inner : budget / 2;
     for (int round = 0; round < CHAIN_ROUNDS && high - low > budget / CHAIN_CLOSE; round++) {
         bool found = false;
-        bp_fit_try plan;
         BP_TRY(plan_chain(s, base, inner, &plan, &found));
         if (!found) {
             if (++misses == CHAIN_MISSES) {
@@ -324,7 +352,9 @@ static bp_status try_named(fit_search *s, const bp_spec *base, const bp_policy *
     }
     bp_spec spec = *base;
     spec.policy = *policy;
-    return try_candidate(s, &spec, candidate);
+    BP_TRY(fit_plan_as(s, &spec, s->request->budget > 0, candidate));
+    enter(s, candidate);
+    return BP_OK;
 }
 
 /* The policies that recompute, at one micro-batch and chunk. */

@@ -29,8 +29,8 @@ typedef struct bp_fit_try {
     uint32_t batch;
     uint32_t accumulation;
     uint32_t loss_rows;
-    uint64_t arena_bytes;
-    double seconds; /* counted time of one optimizer step */
+    uint64_t arena_bytes; /* of one that is slower than the best and fits easily: its bound */
+    double seconds;       /* counted time of one optimizer step */
     bool fits;
 } bp_fit_try;
 

@@ -34,6 +34,7 @@ typedef struct fit_search {
     void *plan; /* memory for one plan, one measurement or one dynamic programme */
     uint64_t plan_bytes;
     bp_report_wish wish; /* of each candidate's plan */
+    uint64_t schedule;   /* digest of the last one of the dynamic programme that was planned */
 } fit_search;
 
 /* Lays out the search's memory. */
