@@ -11,7 +11,8 @@ static void add_words(bp_digest *digest, const uint64_t *words, size_t count)
     bp_digest_add(digest, words, count * sizeof *words);
 }
 
-static void graph_digest_add_buffer(bp_digest *digest, const bp_graph *graph, uint32_t index)
+static void graph_digest_add_buffer(bp_digest *digest, const bp_graph *graph, uint32_t index,
+                                    bool placed)
 {
     const bp_buffer *b = &graph->buffers[index];
     const uint64_t words[] = {(uint64_t)b->class_of,
@@ -23,7 +24,7 @@ static void graph_digest_add_buffer(bp_digest *digest, const bp_graph *graph, ui
                               b->program,
                               b->lower,
                               b->upper,
-                              b->offset,
+                              placed ? b->offset : 0,
                               b->rank};
     add_words(digest, words, sizeof words / sizeof words[0]);
     add_words(digest, b->shape, b->rank);
@@ -105,14 +106,10 @@ static bool graph_digest_shares(const bp_graph *graph)
     return shares;
 }
 
-uint64_t bp_graph_digest(const bp_graph *graph)
+static uint64_t graph_digest_all(const bp_graph *graph, bool placed)
 {
     bp_digest digest;
     bp_digest_begin(&digest, 0);
-    if (graph_digest_shares(graph)) {
-        graph_digest_add_shared(&digest, graph);
-        return bp_digest_end(&digest);
-    }
     for (uint32_t i = 0; i < BP_PROGRAM_COUNT; i++) {
         if (i >= BP_PROGRAM_VECTORS_FIRST && graph->program_count[i] == 0) {
             continue; /* these came later: a plan without them has the digest that it had */
@@ -121,10 +118,26 @@ uint64_t bp_graph_digest(const bp_graph *graph)
         add_words(&digest, words, 2);
     }
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
-        graph_digest_add_buffer(&digest, graph, i);
+        graph_digest_add_buffer(&digest, graph, i, placed);
     }
     for (uint32_t i = 0; i < graph->used.ops; i++) {
         add_op(&digest, graph, &graph->ops[i]);
     }
     return bp_digest_end(&digest);
+}
+
+uint64_t bp_graph_digest(const bp_graph *graph)
+{
+    bp_digest digest;
+    if (!graph_digest_shares(graph)) {
+        return graph_digest_all(graph, true);
+    }
+    bp_digest_begin(&digest, 0);
+    graph_digest_add_shared(&digest, graph);
+    return bp_digest_end(&digest);
+}
+
+uint64_t bp_graph_programs_digest(const bp_graph *graph)
+{
+    return graph_digest_all(graph, false);
 }

@@ -234,6 +234,9 @@ const char *bp_graph_name(const bp_graph *graph, uint32_t buffer);
  * that execute together must have the same. */
 uint64_t bp_graph_digest(const bp_graph *graph);
 
+/* One number for a graph with lifetimes, without the places of its buffers: what a layout is of. */
+uint64_t bp_graph_programs_digest(const bp_graph *graph);
+
 const char *bp_class_name(bp_class class_of);
 const char *bp_scope_name(bp_scope scope);
 const char *bp_program_name(bp_program_kind program);

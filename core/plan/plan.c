@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Plans: counted, compiled, verified, laid out. */
-#include "core/plan/planned.h"
+#include "core/plan/plan_file.h"
 
 #include <string.h>
 
@@ -129,8 +129,10 @@ static bp_status plan_keep(bp_plan *plan)
     return bp_arena_rewind(&plan->memory, mark);
 }
 
-/* Plans in scratch memory that is given back at once; what is to run is verified as well. */
-static bp_status plan_lay_out(bp_plan *plan, bool runs, bp_report_wish wish)
+/* Plans in scratch memory that is given back at once; what is to run is verified as well. `file`:
+ * not NULL where a plan was written before, whose places are taken: no layout is searched for. */
+static bp_status plan_lay_out(bp_plan *plan, bool runs, bp_report_wish wish,
+                              const bp_plan_file *file)
 {
     const bp_spec *spec = &plan->spec;
     bp_graph *graph = &plan->graph;
@@ -141,7 +143,11 @@ static bp_status plan_lay_out(bp_plan *plan, bool runs, bp_report_wish wish)
     BP_TRY(plan_allocate(plan, bytes, &scratch));
     BP_TRY(runs ? bp_verify(graph, spec->device, &spec->device_options, scratch, bytes) : BP_OK);
     bp_graph_lifetimes(graph);
+    BP_TRY(file != NULL ? bp_plan_file_programs(file, graph, &plan->error) : BP_OK);
     BP_TRY(bp_report_measure(graph, spec->plan_nodes, wish, scratch, bytes, &plan->report));
+    if (file != NULL) {
+        bp_plan_file_place(file, graph, &plan->report);
+    }
     if (runs) {
         BP_TRY(bp_verify_plan(graph, report->arena_bytes, scratch, bytes));
         BP_TRY(bp_verify_space(graph, BP_SPACE_HOST, report->host.arena_bytes, scratch, bytes));
@@ -164,12 +170,13 @@ static bp_status plan_leave_room(bp_plan *plan)
     return all <= plan->memory.size ? BP_OK : plan_small(plan);
 }
 
-static bp_status plan_write(bp_plan *plan, void *memory, uint64_t bytes)
+static bp_status plan_write(bp_plan *plan, const bp_plan_file *file, void *memory, uint64_t bytes)
 {
+    const bp_report_wish wish = {.limit = file != NULL ? 1 : 0};
     bp_arena_init(&plan->memory, memory, (size_t)bytes);
     BP_TRY(plan_compile(plan));
     BP_TRY(plan_keep(plan));
-    BP_TRY(plan_lay_out(plan, true, (bp_report_wish){.limit = 0}));
+    BP_TRY(plan_lay_out(plan, true, wish, file));
     BP_TRY(bp_length_buckets_make(plan));
     BP_TRY(plan_leave_room(plan));
     plan->report.parameters = 0;
@@ -179,16 +186,21 @@ static bp_status plan_write(bp_plan *plan, void *memory, uint64_t bytes)
     return BP_OK;
 }
 
-bp_status bp_plan_make_counted(bp_plan *plan, void *memory, uint64_t bytes)
+bp_status bp_plan_make_placed(bp_plan *plan, const bp_plan_file *file, void *memory, uint64_t bytes)
 {
     BP_TRY(plan_require(plan, plan->counted, "a plan is made of what was counted"));
     plan->counted = false;
-    bp_status status = plan_write(plan, memory, bytes);
+    bp_status status = plan_write(plan, file, memory, bytes);
     if (status != BP_OK) {
         return bp_error_set(&plan->error, status, where, "the plan failed", NULL);
     }
     plan->made = true;
     return BP_OK;
+}
+
+bp_status bp_plan_make_counted(bp_plan *plan, void *memory, uint64_t bytes)
+{
+    return bp_plan_make_placed(plan, NULL, memory, bytes);
 }
 
 bp_status bp_plan_make(bp_plan *plan, const bp_spec *spec, void *memory, uint64_t bytes)
@@ -202,7 +214,7 @@ static bp_status plan_measure(bp_plan *plan, bp_report_wish wish, void *memory, 
     bp_arena_init(&plan->memory, memory, (size_t)bytes);
     BP_TRY(plan_compile(plan));
     BP_TRY(plan_keep(plan));
-    return plan_lay_out(plan, false, wish);
+    return plan_lay_out(plan, false, wish, NULL);
 }
 
 bp_status bp_plan_measure(bp_plan *plan, bp_report_wish wish, void *memory, uint64_t bytes)

@@ -66,6 +66,35 @@ typedef struct bp_footprint {
 /* All of a plan that is made; of another one host_bytes, as far as it was counted, and 0. */
 bp_footprint bp_plan_footprint(const bp_plan *plan);
 
+/* BP_OK where two plans are the same: choices of the spec, programs, the place of each buffer,
+ * length buckets. BP_ERR_DATA: `error` names the first difference, with a's value as what was found
+ * and b's as what was expected. BP_ERR_USAGE: one of them is not made. */
+bp_status bp_plan_compare(const bp_plan *a, const bp_plan *b, bp_error *error) BP_MUST_CHECK;
+
+/* Takes `length` characters, not terminated. A status other than BP_OK ends the printing. */
+typedef bp_status (*bp_plan_sink)(void *user, const char *text, size_t length);
+
+/* Prints a plan for reading: version, choices, bytes, a line for each buffer, and the programs op
+ * by op with their operands' places. The same plan gives the same text. BP_ERR_USAGE: it is not
+ * made; else the sink's status. */
+bp_status bp_plan_print(const bp_plan *plan, bp_plan_sink sink, void *user) BP_MUST_CHECK;
+
+/* Bytes that bp_plan_write writes of a plan that is made; 0 of another. */
+uint64_t bp_plan_file_bytes(const bp_plan *plan);
+
+/* Writes what planning found, so that bp_plan_read need not search again: the version, a digest of
+ * the programs, choices of the spec, the places, a digest of all of it. BP_ERR_FIT: `bytes` are too
+ * few. The same bytes on every machine. */
+bp_status bp_plan_write(bp_plan *plan, void *to, uint64_t bytes) BP_MUST_CHECK;
+
+/* Makes the plan that was written, in place of bp_plan_make: the caller's spec is compiled again,
+ * and what was written is trusted in nothing but its places, which are verified. Of a file of
+ * another version or format, of another spec (the error names the first choice that differs, or
+ * says that the programs do), one that is cut off or damaged: BP_ERR_DATA. BP_ERR_VERIFY: its
+ * places are none. Else as bp_plan_make. */
+bp_status bp_plan_read(bp_plan *plan, const bp_spec *spec, const void *from, uint64_t from_bytes,
+                       void *memory, uint64_t bytes) BP_MUST_CHECK;
+
 /* The first error since the plan was last counted; its code is BP_OK when there is none. Stays the
  * plan's. */
 const bp_error *bp_plan_error(const bp_plan *plan);

@@ -35,6 +35,12 @@ struct bp_plan {
  * rows. */
 uint64_t bp_plan_bytes(const bp_spec *spec, const bp_graph_limits *rows);
 
+struct bp_plan_file;
+
+/* As bp_plan_make_counted; where there is a file (core/plan/plan_file.h) with its places. */
+bp_status bp_plan_make_placed(bp_plan *plan, const struct bp_plan_file *file, void *memory,
+                              uint64_t bytes) BP_MUST_CHECK;
+
 /* Of a plan that was counted: its programs and its report as bp_plan_make_counted makes them, but
  * not verified, without length buckets, and so without host_bytes. For choosing among many plans,
  * of which the chosen one is then made: the plan is of no other use before. Cost: about half of

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs as text, like a disassembly, and the memory map of a plan. */
+/* The memory map of a plan. */
 #ifndef BP_BEDPLATE_LISTING_H
 #define BP_BEDPLATE_LISTING_H
 
 #include "core/plan/planned.h"
 #include "tools/bedplate/planning/frontier.h"
 #include "tools/bedplate/app/output.h"
-
-/* Every program op by op: number, kernel, engine unless it computes, operands (buffer, place with
- * its space unless that is the device's, bytes), scalars. */
-void listing_put(bp_text *out, const bp_plan *plan);
 
 /* The map of a plan as text, or as a JSON object, on `out`; that of the host arena after
  * it, when something lives there. Uses the heap. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/plan/optimizer.h"
+#include "core/plan/plan_file.h"
 #include "tools/bedplate/runs/checkpoint.h"
 #include "tools/bedplate/planning/emit_c.h"
 #include "tools/bedplate/planning/release_cost.h"
@@ -453,7 +454,7 @@ static bp_status cmd_plan_plan(session *s)
     bp_status status = set->json ? print_json(&out, s, &more) : print_table(&out, s, &more);
     if (set->listing) {
         bp_text_char(&out.text, '\n');
-        listing_put(&out.text, &s->plan);
+        bp_plan_put_programs(&out.text, &s->plan.graph);
     }
     if (set->map && status == BP_OK) {
         bp_text_string(&out.text, set->json ? "" : "\n");

@@ -248,6 +248,47 @@ static bp_status call_footprint(void *subject)
     return said(bp_plan_footprint(((run_subject *)subject)->plan).arena_bytes > 0);
 }
 
+static bp_status call_compare_plans(void *subject)
+{
+    run_subject *s = subject;
+    return bp_plan_compare(s->plan, s->plan, &s->error);
+}
+
+static bp_status print(void *user, const char *text, size_t length)
+{
+    (void)user;
+    return said(text != NULL && length > 0);
+}
+
+static bp_status call_print(void *subject)
+{
+    return bp_plan_print(((run_subject *)subject)->plan, print, NULL);
+}
+
+static bp_status call_file_bytes(void *subject)
+{
+    return said(bp_plan_file_bytes(((run_subject *)subject)->plan) > 0);
+}
+
+static bp_status call_write_plan(void *subject)
+{
+    run_subject *s = subject;
+    return bp_plan_write(s->plan, s->other, s->host_bytes);
+}
+
+/* What another plan of the spec has written. */
+static bp_status call_read(void *subject)
+{
+    static uint64_t file[1 << 16];
+    run_subject *s = subject;
+    bp_plan_room room;
+    bp_plan *plan = bp_plan_begin(&room);
+    assert_int_equal(bp_plan_make(plan, &s->spec, s->other, s->host_bytes), BP_OK);
+    const uint64_t bytes = bp_plan_file_bytes(plan);
+    assert_int_equal(bp_plan_write(plan, file, sizeof file), BP_OK);
+    return bp_plan_read(s->plan, &s->spec, file, bytes, s->other, s->host_bytes);
+}
+
 static bp_status lend(void *user, uint64_t bytes, void **memory, bp_error *error)
 {
     (void)user;
@@ -456,6 +497,11 @@ static const state_row runtime_rows[] = {
     {"bp_plan_make_counted", AT(COUNTED), call_plan_counted},
     {"bp_plan_footprint", IS_MADE, call_footprint},
     {"bp_plan_error", EVERY, call_plan_error},
+    {"bp_plan_compare", IS_MADE, call_compare_plans},
+    {"bp_plan_print", IS_MADE, call_print},
+    {"bp_plan_file_bytes", IS_MADE, call_file_bytes},
+    {"bp_plan_write", IS_MADE, call_write_plan},
+    {"bp_plan_read", NOT_OPEN, call_read},
     {"bp_budget_find", EVERY, call_budget},
     {"bp_budget_end", EVERY, call_budget_end},
     {"bp_runtime_open", IS_MADE & ~AT(OPEN), call_open},

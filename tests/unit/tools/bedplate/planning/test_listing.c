@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/plan/plan_file.h"
 #include "device/host/host.h"
 #include "tests/fixtures/plans/hand_program.h"
 
@@ -97,7 +98,7 @@ static void listings_show_engines_and_spaces(void **state)
     for (int far = 0; far < 2; far++) {
         plan_of(far != 0);
         begin_output();
-        listing_put(&out.text, &plan);
+        bp_plan_put_programs(&out.text, &plan.graph);
         (void)end_output();
         has(far != 0 ? "program step: 5 ops, 2,048 bytes of operands, 1,024 bytes copied, "
                        "768 bytes from other ranks\n"
