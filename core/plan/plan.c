@@ -228,7 +228,7 @@ bp_status bp_plan_measure(bp_plan *plan, bp_report_wish wish, void *memory, uint
 
 bp_status bp_plan_measure_again(bp_plan *plan, bp_report_wish wish)
 {
-    return plan_lay_out(plan, false, wish);
+    return plan_lay_out(plan, false, wish, NULL);
 }
 
 bp_status bp_plan_write_counted(bp_plan *plan, void *memory, uint64_t bytes)
