@@ -158,7 +158,17 @@ expect 0 '' "${train[@]}" --output-dir "$work/both" --optim schedule_free_adamw 
 expect 0 'compared with the best checkpoint: 28 of 28 exported tensors' verify "$work/both"
 expect 0 'exported files: 4 of 4$' replay "$work/both" --all
 expect 0 '' "${train[@]}" --output-dir "$work/coded" --optim schedule_free_adamw_8bit
-expect 0 'compared with the last checkpoint: [0-9]+ of 28 exported tensors' verify "$work/coded"
+expect 0 'compared with the last checkpoint: 28 of 28 exported tensors' verify "$work/coded"
+quartered "$work/coded" "$work/coded-quartered"
+expect 4 'model.safetensors.*: the exported tensor is not that of the last checkpoint' verify "$work/coded-quartered"
+for kind in "schedule_free_adamw --bf16" "schedule_free_adamw_8bit --bf16 --master fp32" "adamw --bf16 --master split8" "adamw --fp16"; do
+    read -ra options <<<"$kind"
+    rm -rf "$work/narrow" "$work/narrow-quartered"
+    expect 0 '' "${train[@]}" --output-dir "$work/narrow" --optim "${options[@]}"
+    expect 0 'compared with the last checkpoint: 28 of 28 exported tensors' verify "$work/narrow"
+    quartered "$work/narrow" "$work/narrow-quartered"
+    expect 4 'model.safetensors.*: the exported tensor is not that of the last checkpoint' verify "$work/narrow-quartered"
+done
 expect 0 'exported files: 4 of 4$' replay "$work/coded" --all
 
 # Examples, a pipe of learned rows, and a run that was continued; half precision with loss scaling.
