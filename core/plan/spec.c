@@ -449,6 +449,9 @@ static bp_status check_texts(const bp_spec *spec, bp_error *error)
     if (spec->config.task != BP_TASK_EMBEDDING || (!compares && !learns)) {
         return BP_OK;
     }
+    if (spec->generate_context > 0) {
+        return refuse(error, "task", "a model of vectors does not generate");
+    }
     if (!compares) {
         return refuse(error, "task", "vectors are trained on rows of two texts and more");
     }

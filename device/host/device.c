@@ -96,14 +96,13 @@ static bp_status find_form(const bp_device_options *options, uint32_t *form, bp_
 {
     const char *where = "host device";
     bp_status found = bp_host_isa_find(options->variant, form);
-    if (found == BP_ERR_USAGE) {
-        return bp_error_set(error, found, where,
-                            "no such variant; there are portable, neon, sve, avx2, avx512, amx",
-                            options->variant);
-    }
-    if (found == BP_ERR_DEVICE) {
-        return bp_error_set(error, found, where, "this processor cannot run the variant",
-                            options->variant);
+    if (found == BP_ERR_USAGE || found == BP_ERR_DEVICE) {
+        const char *text =
+            found == BP_ERR_DEVICE
+                ? "this processor cannot run the variant"
+                : "no such variant; there are portable, neon, sve, avx2, avx512, amx";
+        found = bp_error_set(error, found, where, text, options->variant);
+        bp_error_prefix(error, "kernels");
     }
     return found;
 }

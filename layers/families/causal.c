@@ -287,8 +287,7 @@ bp_status bp_causal_check(const bp_spec *spec, const char *family, bp_error *err
                             "token-classification and question-answering need bert", "task");
     }
     if (bp_causal_classifies(&spec->config) && spec->generate_context > 0) {
-        return bp_error_set(error, BP_ERR_USAGE, family, "a classifier does not generate",
-                            "generate-context");
+        return bp_error_set(error, BP_ERR_USAGE, family, "a classifier does not generate", "task");
     }
     return BP_OK;
 }

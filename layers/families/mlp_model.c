@@ -210,7 +210,7 @@ static bp_status mlp_model_check(const bp_spec *spec, bp_error *error)
         return bp_error_set(error, BP_ERR_USAGE, "mlp",
                             "rows of numbers are read in fp32, which is the working type that this "
                             "model has",
-                            "bf16");
+                            spec->working == BP_F16 ? "fp16" : "bf16");
     }
     return BP_OK;
 }

@@ -331,7 +331,7 @@ static bp_status vit_check(const bp_spec *spec, bp_error *error)
         return bp_error_set(error, BP_ERR_USAGE, "vit",
                             "images are read in fp32, which is the working type that this model "
                             "has",
-                            "bf16");
+                            spec->working == BP_F16 ? "fp16" : "bf16");
     }
     return BP_OK;
 }

@@ -234,8 +234,8 @@ expect 4 'magnitude_vector' eval --model "$work/llama" --adapter "$work/lacking"
 expect 4 'lacks its magnitudes' export --model "$work/llama" --adapter "$work/lacking" --merge --to "$work/x"
 expect 2 'look-around' plan --model tiny-llama --lora-r 2 --target-modules '(?!a)q_proj'
 expect 2 'no dense layer' plan --model tiny-llama --lora-r 2 --layers-to-transform 77
-expect 2 'goes with layers_to_transform' plan --model tiny-llama --lora-r 2 --layers-pattern h
-expect 2 'not with an expression' plan --model tiny-llama --lora-r 2 --target-modules '.*' --layers-to-transform 1
+expect 2 'needs layers_to_transform' plan --model tiny-llama --lora-r 2 --layers-pattern h
+expect 2 'not an expression' plan --model tiny-llama --lora-r 2 --target-modules '.*' --layers-to-transform 1
 expect 2 'list of numbers' plan --model tiny-llama --lora-r 2 --layers-to-transform a
 expect 2 'from 0 on' plan --model tiny-llama --lora-r 2 --layers-to-transform 1.5
 expect 2 'patterns and numbers' plan --model tiny-llama --lora-r 2 --rank-pattern q_proj

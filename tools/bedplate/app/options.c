@@ -358,7 +358,8 @@ static bp_status options_file(settings *set, const char *path, const bool *given
         return BP_ERR_USAGE;
     }
     if (length == sizeof text || memchr(text, '\0', length) != NULL) {
-        output_print(stderr, "bedplate: %s: not a list of options of less than %d bytes\n", path,
+        output_print(stderr,
+                     "bedplate: --config: %s: not a list of options of less than %d bytes\n", path,
                      FILE_BYTES_MAX);
         return BP_ERR_USAGE;
     }

@@ -143,8 +143,10 @@ static bp_status read_choice(const settings *set, adapter_choice *choice, const 
     BP_TRY(read_tokens(choice, set->trainable_token_indices));
     BP_TRY(read_patterns(choice, "rank-pattern", &c->ranks, set->rank_pattern, true));
     BP_TRY(read_patterns(choice, "alpha-pattern", &c->alphas, set->alpha_pattern, false));
-    return adapter_choice_item("layers-to-transform", bp_peft_choice_use(c, &choice->config.lora),
-                               set->layers_to_transform != NULL ? set->layers_to_transform : "none",
+    const bool layers = set->layers_to_transform != NULL;
+    return adapter_choice_item(layers ? "layers-to-transform" : "layers-pattern",
+                               bp_peft_choice_use(c, &choice->config.lora),
+                               layers ? set->layers_to_transform : set->layers_pattern,
                                "one without the other, or both as PEFT takes them");
 }
 

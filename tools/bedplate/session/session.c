@@ -642,8 +642,9 @@ int session_report(const session *s, bp_status status)
     }
     bp_error shown = *error;
     const size_t length = strcspn(shown.name, ":");
-    if (memchr(shown.name, '-', length) != NULL && shown.name[0] != '-' &&
-        option_find(shown.name, length) != NULL) {
+    const bool file = error->code == BP_ERR_DATA || error->code == BP_ERR_STORE;
+    const bool ours = !file || error == &s->plan.error || memchr(shown.name, '-', length) != NULL;
+    if (ours && shown.name[0] != '-' && option_find(shown.name, length) != NULL) {
         snprintf(shown.name, sizeof shown.name, "--%.*s", (int)sizeof shown.name - 3, error->name);
     }
     const int code = report_error(&shown); /* the library's "virtual-ranks" as it is typed */
@@ -751,7 +752,7 @@ static void session_tell_shortage(const void *user)
     } else {
         shortage_find(&ways, &s->choice, &s->plan, s->set->arena);
     }
-    shortage_print(&ways, s->choice.made, &s->plan, s->set->arena);
+    shortage_print(&ways, s->choice.made, s->set, &s->plan);
 }
 
 bp_status session_check_fit(session *s)

@@ -54,6 +54,7 @@ static bp_status find_source(session *s, chat_choice *to, void *scratch)
             bp_error_right(&s->error, "FILE, chatml, qwen2.5, smollm2, llama2, llama3, llama3.1, "
                                       "mistral, mistral-v3, mistral-nemo, gemma, gemma3, phi3, "
                                       "phi4, phi4-mini, zephyr, alpaca");
+            bp_error_prefix(&s->error, "--chat-template");
             return status;
         }
         return bp_storage_read_small(s->store, given, to->source, BP_JINJA_SOURCE_MAX, &to->length,

@@ -270,11 +270,11 @@ const char *bp_peft_choice_use(const bp_peft_choice *choice, bp_lora *lora)
     lora->choose = plain ? NULL : peft_choose;
     lora->context = plain ? NULL : choice;
     if (choice->layer_count > 0 && choice->targets.expression) {
-        return "layers_to_transform goes with names of target_modules, not with an expression, "
+        return "layers_to_transform needs names in target_modules, not an expression, "
                "which selects layers itself";
     }
     if (choice->layer_names.count > 0 && choice->layer_count == 0) {
-        return "layers_pattern goes with layers_to_transform";
+        return "layers_pattern needs layers_to_transform";
     }
     return NULL;
 }

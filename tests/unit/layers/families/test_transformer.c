@@ -207,7 +207,7 @@ static void what_readers_from_the_left_do_not_do(void **state)
         assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
         spec.config.task = BP_TASK_CLASSES;
         spec.config.classes = 8;
-        refused(&spec, "generate-context");
+        refused(&spec, "task");
         spec.generate_context = 0;
         assert_int_equal(bp_spec_check(&spec, NULL), BP_OK);
         spec.config.task = BP_TASK_MASKED_LM;
