@@ -170,6 +170,26 @@ expect 2 'conll.txt holds words with tags .columns of words and tags.*expected t
 run train --model tiny-bert --data "$work/conll.txt" "${small[@]}" --max-steps 1 --output-dir "$work/tagged" --json
 [[ $code -eq 0 && $(json task) == token-classification ]] && grep -q "tags of 3 classes" <<<"$err"
 check $? "and is trained so" "$err$out"
+# Classes without prefixes: few of them, in capitals or behind tabs, in several sentences. Nothing else is taken for them.
+sentence='The DT\ndog NN\nbarks VBZ\n. .\n\nDogs NN\nbark VBZ\nat DT\nthe DT\ncat NN\n. .\n\n'
+for _ in 1 2 3 4; do printf -- "$sentence"; done >"$work/pos.txt"
+tr ' A-Z' '\ta-z' <"$work/pos.txt" >"$work/pos.tsv"
+awk 'NF { $1 = $1 " x_" NR % 9 } 1' "$work/pos.txt" >"$work/three.txt"
+for data in pos.txt pos.tsv three.txt; do said tiny-bert $data 'token-classification, from columns of words and tags'; done
+run train --model tiny-bert --data "$work/pos.txt" "${small[@]}" --max-steps 1 --output-dir "$work/pos" --json
+[[ $code -eq 0 && $(json task) == token-classification ]] && grep -q "tags of 4 classes" <<<"$err"
+check $? "classes of words are trained" "$err$out"
+run eval --model "$work/pos" --data "$work/pos.txt" --max-seq-length 16 --json
+[[ $code -eq 0 && $out == *'"accuracy": '* ]]
+check $? "and evaluated" "$err$out"
+tr 'A-Z' 'a-z' <"$work/pos.txt" >"$work/verse1.txt"                                    # words in two columns
+grep . "$work/pos.txt" >"$work/verse2.txt"                                             # no sentence ends
+sed 's/[A-Z.]*$/1/' "$work/pos.txt" >"$work/verse3.txt"                                # numbers
+sed 's/VBZ/a VBZ/' "$work/pos.txt" >"$work/verse4.txt"                                 # lines of other lengths
+awk 'NF { $2 = "W" NR } 1' "$work/pos.txt" >"$work/verse5.txt"                     # as many classes as words
+{ cat "$work/pos.txt" && printf 'some text\n\n'; } >"$work/verse6.txt"                # text behind them
+for data in verse{1..6}.txt; do said tiny-bert $data 'masked-lm, from plain text'; done
+expect 0 '^arena ' plan --model tiny-bert --task masked-lm --data "$work/pos.txt" "${small[@]}"
 run tokenize --tokenizer tests/golden/tokenizers/bert_uncased --data "$work/corpus.txt" --output "$work/corpus.bin"
 said tiny-bert corpus.bin 'masked-lm, from a token file'
 said tiny corpus.bin 'causal-lm, from a token file'

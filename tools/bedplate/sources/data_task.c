@@ -21,6 +21,7 @@
 
 #define WINDOW       65536
 #define LABELS_LISTS 32 /* classes of a task of which several may hold */
+#define TAG_CLASSES  64 /* of words, as columns without prefixes have them */
 
 static const char where[] = "task";
 
@@ -413,23 +414,72 @@ static bool task_is_beside(const task_look *look)
            look->s.set->label_column == NULL && bp_column_named(names, name, strlen(name));
 }
 
-/* A tag as CoNLL's columns have it: O, or a prefix, a hyphen and a type. */
-static bool task_is_tag(const char *text, size_t length, bool *begins)
+/* What the beginning of a file has as columns of words and tags. */
+typedef struct tag_columns {
+    size_t columns, lines, sentences;
+    bool typed; /* each tag is O or has a prefix, and one has */
+    bool begins;
+    bool tabs;  /* only tabs part the columns */
+    bool upper; /* no tag has a lower-case letter */
+    size_t classes, capitals;
+    struct {
+        const char *text;
+        size_t length;
+    } class_of[TAG_CLASSES];
+} tag_columns;
+
+/* Notes a tag: O, or a prefix, a hyphen and a type; or a class of words, of which there are few. */
+static bool task_note_tag(tag_columns *of, const char *text, size_t length)
 {
-    const bool typed = length > 2 && text[1] == '-' && strchr("BIESLU", text[0]) != NULL;
-    *begins = *begins || typed;
-    return typed || (length == 1 && text[0] == 'O');
+    const bool prefix = length > 2 && text[1] == '-' && strchr("BIESLU", text[0]) != NULL;
+    const bool capital = text[0] >= 'A' && text[0] <= 'Z';
+    of->begins = of->begins || prefix;
+    of->typed = of->typed && (prefix || (length == 1 && text[0] == 'O'));
+    for (size_t i = 0; i < length; i++) {
+        of->upper = of->upper && !(text[i] >= 'a' && text[i] <= 'z');
+        if (text[i] <= ' ' || text[i] > '~') {
+            return of->typed;
+        }
+    }
+    for (size_t i = 0; i < of->classes; i++) {
+        if (of->class_of[i].length == length && memcmp(of->class_of[i].text, text, length) == 0) {
+            return true;
+        }
+    }
+    if (of->classes == TAG_CLASSES || (text[0] >= '0' && text[0] <= '9')) {
+        return of->typed;
+    }
+    of->class_of[of->classes].text = text;
+    of->class_of[of->classes++].length = length;
+    of->capitals += capital ? 1 : 0;
+    return true;
+}
+
+/* Notes a line with fields, and whether it can be one of words and tags. */
+static bool task_note_line(tag_columns *of, const char *at, const char *end, size_t fields,
+                           const char *last)
+{
+    const size_t length = strcspn(last, " \t\r\n");
+    if (strncmp(at, "-DOCSTART-", 10) == 0) {
+        return true;
+    }
+    of->columns = of->lines++ == 0 ? fields : of->columns;
+    of->tabs = of->tabs && memchr(at, ' ', (size_t)(end - at)) == NULL;
+    return fields >= 2 && fields == of->columns && task_note_tag(of, last, length);
 }
 
 /* Whether a file has columns of words and tags: each line of its beginning has a word and ends with
- * a tag, as many fields as the others, and a blank line ends a sentence. */
+ * a tag, as many fields as the others, and a blank line ends a sentence. Tags without prefixes are
+ * taken for such only where nothing else looks so: few classes in several sentences, which tabs
+ * part from the words or which have no lower-case letter. */
 static bool task_are_tagged(task_look *look)
 {
     bp_error unheard = {.code = BP_OK};
     bp_data_reader reader = task_reader(&look->files, 0, look->scratch, &unheard);
     const unsigned char *bytes;
-    size_t count = 0, columns = 0, lines = 0;
-    bool begins = false, ended = false;
+    size_t count = 0;
+    tag_columns of = {.typed = true, .tabs = true, .upper = true};
+    bool ended = false, open = false;
     if (bp_data_reader_begin(&reader) != BP_OK ||
         bp_data_look(&reader, 0, &bytes, &count) != BP_OK) {
         return false;
@@ -437,28 +487,24 @@ static bool task_are_tagged(task_look *look)
     const char *at = (const char *)bytes, *const end = at + count, *next;
     for (; at < end && (next = memchr(at, '\n', (size_t)(end - at))) != NULL; at = next + 1) {
         const char *last = at;
-        size_t fields = 0, length = 0;
-        for (const char *word = at; word < next; word += length) {
+        size_t fields = 0, length = 1;
+        for (const char *word = at; word < next && length > 0; word += length) {
             word += strspn(word, " \t\r");
             length = word < next ? strcspn(word, " \t\r\n") : 0;
             last = length > 0 ? word : last;
             fields += length > 0 ? 1 : 0;
-            if (length == 0) {
-                break;
-            }
         }
-        length = fields > 0 ? strcspn(last, " \t\r\n") : 0;
-        ended = ended || (fields == 0 && lines > 0);
-        if (fields == 0 || strncmp(at, "-DOCSTART-", 10) == 0) {
-            continue;
-        }
-        columns = lines == 0 ? fields : columns;
-        if (fields < 2 || fields != columns || !task_is_tag(last, length, &begins)) {
+        ended = ended || (fields == 0 && of.lines > 0);
+        of.sentences += fields > 0 && !open ? 1 : 0;
+        open = fields > 0;
+        if (open && !task_note_line(&of, at, next, fields, last)) {
             return false;
         }
-        lines++;
     }
-    return begins && ended;
+    const bool plain = of.capitals >= 2 && of.upper;
+    return ended && (of.typed ? of.begins
+                              : (plain || of.tabs) && of.classes >= 2 && of.sentences >= 2 &&
+                                    of.lines >= 4 * of.classes && of.lines >= 2 * of.sentences);
 }
 
 /* What a token file of bedplate's own was made of. */
