@@ -4,6 +4,15 @@
 # of them fits when it is typed.
 . "$(dirname "$0")/../lib.sh"
 
+# mended ARGUMENTS: the whole command that stderr of a plan proposes, as a shell takes it, fits.
+mended() {
+    [[ $(grep -c '^try: bedplate plan --' <<<"$said") -eq 1 ]]
+    check $? "$*: one command to try" "$said"
+    eval "set -- $(sed -n 's/^try: bedplate plan //p' <<<"$said")"
+    run plan "${@//PATH/$work/tier}" --json
+    [[ $code -eq 0 && $(json fits) == true && $(json arena_bytes) -le $limit ]]
+    check $? "$*: the command fits when it is typed" "$code $err"
+}
 # proposals ARGUMENTS: a plan that does not fit, and what it proposes, each tried.
 proposals() {
     local line options bytes tried=0
@@ -28,6 +37,7 @@ proposals() {
         check $? "$*: $options fits when it is typed" "$code $(json arena_bytes) $err"
         tried=$((tried + 1))
     done
+    mended "$@"
     run plan "$@" --json
     [[ $code -eq 3 && $(grep -o '"options": ' <<<"$out" | wc -l) -eq $tried && $out == *"\"proposals\": [{\"options\": \"${lines[0]%: *}\""* ]]
     check $? "$*: JSON has the same" "$out"
@@ -61,5 +71,24 @@ grep -q 'would fit with .*--load-in-4bit' <<<"$said"
 check $? "over a base in 4 bits" "$said"
 limit=260000000
 proposals --model gpt2 --arena $limit --lora-r 8 --load-in-8bit --optim adamw_8bit
+# What was typed under other names, in other units, quoted or in a file is replaced and not given twice.
+limit=300000000
+quoted="--output-dir '$work/a '\\''b'\\'''"
+printf 'batch_size = 8\nmodel = gpt2\n' >"$work/a.conf"
+for typed in "--model gpt2 --arena 300MB --max-length 128 --batch-size 8 --fp32 --optimizer adamw_torch" "--config $work/a.conf --vram 300MB --seq-len 128"; do
+    # shellcheck disable=SC2086
+    run plan $typed --output-dir "$work/a 'b'"
+    said=$err
+    mended "$typed"
+    [[ $said == *"$quoted"* && $said != *--config* && $said != *--fp32*--bf16* ]]
+    check $? "words are quoted" "$quoted$said"
+done
+grep -q '^bedplate: these bytes are the arena of a plan that fits' <<<"$said"
+check $? "what the bytes are is stated once" "$said"
+expect 3 '^try: bedplate train --model tiny --data .* --arena 1100000 --lora-r 8 --target-modules all-linear --load-in-8bit$' train --model tiny \
+    --max-seq-length 64 --arena 1100000 --output-dir "$work/x" --data "$0"
+run plan --model tiny --arena 10000
+[[ $code -eq 3 && $err != *try:* ]]
+check $? "nothing to try" "$err"
 expect 3 'no option makes it fit; the least is [0-9,]+ bytes' plan --model tiny --arena 10000
 finish

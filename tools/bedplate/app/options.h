@@ -80,9 +80,16 @@ uint32_t option_index(const option *which);
 /* Writes an option's value as it could be given; nothing for one that has none. */
 void option_put(bp_text *text, const option *which, const settings *set);
 
+/* Writes the command as a shell takes it: the options that were given, except those that `instead`
+ * names, and then `instead`. */
+void options_command_put(bp_text *text, const settings *set, const char *instead);
+
 /* The resolved set of the command's options as `name = value` lines on stdout: a file for --config.
  */
 void options_print(const settings *set);
+
+/* "train" of its bit. */
+const char *command_name(unsigned bit);
 
 /* Complains about an unknown word, naming the nearest of `candidates` if one is near. */
 void options_unknown(const char *what, const char *found, const char *const *candidates,

@@ -29,6 +29,67 @@ static bool is_left_open(const option *which, const settings *set)
     return chosen && set->arena != 0 && !set->given[option_index(which)];
 }
 
+/* A word as a shell takes it. */
+static void show_word(bp_text *text, const char *word)
+{
+    const bool plain = word[0] != '\0' && strpbrk(word, " \t\n\"'`$&|;<>(){}[]*?!#~\\") == NULL;
+    bp_text_string(text, plain ? " " : " '");
+    for (; *word != '\0'; word++) {
+        bp_text_string(text, *word == '\'' ? "'\\'" : "");
+        bp_text_char(text, *word);
+    }
+    bp_text_string(text, plain ? "" : "'");
+}
+
+/* Whether an option is among "--name value --other ..", or is --fp32 and --bf16 is. */
+static bool show_is_among(const option *which, const char *options)
+{
+    const size_t length = strlen(which->name);
+    for (const char *at = options; (at = strstr(at, "--")) != NULL; at += 2) {
+        const bool ended =
+            which->offset == offsetof(settings, fp32) && strncmp(at, "--bf16", 6) == 0;
+        if (ended || (strncmp(at + 2, which->name, length) == 0 &&
+                      (at[2 + length] == ' ' || at[2 + length] == '\0'))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void options_command_put(bp_text *text, const settings *set, const char *instead)
+{
+    const option *which;
+    bp_text_string(text, "bedplate ");
+    bp_text_string(text, command_name((unsigned)set->command));
+    for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
+        const bool listed = which->kind == OPTION_PATHS || which->kind == OPTION_LIST;
+        const path_list *list = (const void *)((const char *)set + which->offset);
+        char value[4096], name[80];
+        bp_text one;
+        bp_text_init(&one, NULL, NULL, value, sizeof value);
+        if (!set->given[i] || which->offset == offsetof(settings, config) ||
+            show_is_among(which, instead)) {
+            continue;
+        }
+        if (!listed) {
+            option_put(&one, which, set);
+        }
+        const bool whole = bp_text_flush(&one) == BP_OK;
+        const bool flag = which->kind == OPTION_FLAG;
+        snprintf(name, sizeof name, "--%s%s", which->name, flag && value[0] == 'f' ? "=false" : "");
+        for (uint32_t p = 0; p < (listed ? list->count : 1); p++) {
+            if (p == 0 || which->kind == OPTION_LIST) {
+                show_word(text, name);
+            }
+            if (!flag) {
+                show_word(text, listed ? list->item[p] : whole ? value : "..");
+            }
+        }
+    }
+    bp_text_char(text, ' ');
+    bp_text_string(text, instead);
+}
+
 static void print_one(bp_text *out, const option *which, const char *value)
 {
     bp_text_string(out, which->name);

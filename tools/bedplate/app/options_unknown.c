@@ -93,7 +93,7 @@ static const char *former_name(const char *found, size_t length, char to[WORD_MA
     return NULL;
 }
 
-static const char *command_name(unsigned bit)
+const char *command_name(unsigned bit)
 {
     const command *v;
     for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {

@@ -8,6 +8,7 @@
 #include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/session/policy.h"
 #include "tools/bedplate/session/memory_option.h"
+#include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
 
 /* The largest buffer that lives where the sum of all is largest. */
@@ -280,7 +281,18 @@ static void shortage_say(bp_text *text, const char *line)
     output_print(stderr, "bedplate: %s\n", cut == BP_OK ? line : "..");
 }
 
-static void print_ways(const shortage *ways, const bp_plan *plan)
+/* The command with the first of the ways. */
+static void shortage_try(const shortage *ways, const settings *set)
+{
+    static output out; /* large */
+    output_begin(&out, stderr);
+    bp_text_string(&out.text, "try: ");
+    options_command_put(&out.text, set, ways->way[0].options);
+    bp_text_char(&out.text, '\n');
+    output_end(&out);
+}
+
+static void print_ways(const shortage *ways, const settings *set, const bp_plan *plan)
 {
     char line[1024];
     bp_text text;
@@ -293,7 +305,11 @@ static void print_ways(const shortage *ways, const bp_plan *plan)
         bp_text_string(&text, " bytes");
         shortage_say(&text, line);
     }
-    if (ways->count == 0) {
+    if (ways->count > 0) {
+        output_print(stderr, "bedplate: these bytes are the arena of a plan that fits; the fastest "
+                             "that fits is chosen, and may take more\n");
+        shortage_try(ways, set);
+    } else {
         bp_text_init(&text, NULL, NULL, line, sizeof line - 1);
         bp_text_string(&text, "no option makes it fit; the least is ");
         bp_text_grouped(&text, ways->least);
@@ -315,8 +331,9 @@ void shortage_json(output *out, const shortage *ways)
     json_list_end(out);
 }
 
-void shortage_print(const shortage *ways, bool chose, const bp_plan *plan, uint64_t limit)
+void shortage_print(const shortage *ways, bool chose, const settings *set, const bp_plan *plan)
 {
+    const uint64_t limit = set->arena;
     const bp_report *report = &plan->report;
     const bp_buffer *largest = largest_at_peak(plan);
     char line[1024];
@@ -340,7 +357,7 @@ void shortage_print(const shortage *ways, bool chose, const bp_plan *plan, uint6
     bp_text_char(&text, ')');
     shortage_say(&text, line);
     if (chose) {
-        print_ways(ways, plan);
+        print_ways(ways, set, plan);
     } else {
         output_print(stderr, "bedplate: a smaller batch or --max-seq-length might fit\n");
     }

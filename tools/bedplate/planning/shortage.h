@@ -4,6 +4,7 @@
 #define BP_BEDPLATE_SHORTAGE_H
 
 #include "tools/bedplate/planning/choice.h"
+#include "tools/bedplate/app/settings.h"
 
 enum { SHORTAGE_WAYS = 3 };
 
@@ -27,9 +28,9 @@ typedef struct shortage {
  * runs forward). Uses the heap. */
 void shortage_find(shortage *to, const bp_choice *c, const bp_plan *plan, uint64_t limit);
 
-/* Prints to stderr: the least arena that would do, the largest buffer at the peak, and what was
- * found. `chose`: the choice was made. */
-void shortage_print(const shortage *ways, bool chose, const bp_plan *plan, uint64_t limit);
+/* Prints to stderr: the least arena that would do, the largest buffer at the peak, what was found,
+ * and the whole command with the first of the ways. `chose`: the choice was made. */
+void shortage_print(const shortage *ways, bool chose, const settings *set, const bp_plan *plan);
 
 /* A member "proposals". */
 void shortage_json(output *out, const shortage *ways);
