@@ -218,6 +218,19 @@ generate|--n 4|? --num-return-sequences
 export|--outfile m.gguf --outtype f16|--to m.gguf --dtype fp16
 export|--outtype q8_0|? llama.cpp
 export|--merge_and_unload --lora_path dir|--merge --adapter dir
+# Others that users type
+train|--num_classes 3|--num-labels 3
+train|--ckpt_path dir|--resume-from-checkpoint dir
+train|--class_weight balanced|--class-weights balanced
+train|--metric accuracy|--metric-for-best-model accuracy
+train|--gradient_clip_norm 0.5|--max-grad-norm 0.5
+train|--hidden_size 64|? config.json
+train|--num_layers 2|? config.json
+train|--vocab_size 100|? config.json
+train|--rope_scaling linear|? config.json
+train|--rope_theta 1e6|? config.json
+train|--num_generations 8|? --task dpo
+train|--response_template x|? --loss-on assistant
 # Near misses, and options of other commands
 train|--lerning_rate 1|? the nearest is --learning-rate
 train|--batchsize 4|? the nearest is --batch-size \(--per-device-train-batch-size\)
@@ -235,7 +248,7 @@ train|--bf16 --no_bf16|? given twice
 train|--use_cpu --device cuda|? given twice: found --use-cpu and --device
 train|--device host --cuda|? both are --device
 END
-[[ $names -ge 190 ]]
+[[ $names -ge 203 ]]
 check $? "$names names were typed"
 
 # Every field of transformers 5's TrainingArguments, of PEFT's LoraConfig and of TRL's SFTConfig,

@@ -210,9 +210,9 @@ static const struct {
     {"Memory", "arena gradient-checkpointing bf16 device"},
     {"Reports and checkpoints", "eval-steps save-steps resume"},
     {"Plans", "max-batch html"},
-    {"Generation", "prompt chat max-new-tokens temperature top-p seed stop"},
+    {"Generation", "prompt chat max-new-tokens temperature top-p stop"},
     {"Replays", "from to all"},
-    {"Other", "config json help"},
+    {"Other", "seed config json help"},
 };
 
 /* A heading stands once, before the first of what follows. */

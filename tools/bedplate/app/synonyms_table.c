@@ -42,6 +42,7 @@ enum {
 #define WANDB    "TensorBoard files can be synced: --report-to tensorboard, then `wandb sync`"
 #define HUB      "Bedplate uses no network: upload the output directory with `hf upload`"
 #define DOWNLOAD "Bedplate uses no network: download first with `hf download`, then give the files"
+#define CONFIG   "edit the model's config.json"
 #define PRECISIONS                                                                                 \
     "bf16=--bf16|bfloat16=--bf16|bf16-true=--bf16|bf16-mixed=--bf16|torch.bfloat16=--bf16|"        \
     "fp16=--fp16|float16=--fp16|half=--fp16|f16=--fp16|16-mixed=--fp16|torch.float16=--fp16|"      \
@@ -128,7 +129,11 @@ static const synonym table[] = {
     ONLY(RUNS | EXPORTS | COMMAND_TOKENIZE, "-m", "model"),
     NEAR("model-type", "the model's config.json names its type"),
     NEAR("config-name", "--model takes a directory with config.json, or a preset"),
-    NEAR("config-overrides", "edit the model's config.json"),
+    NEAR("config-overrides", CONFIG),
+    NEAR("rope-*", CONFIG),
+    NEAR("hidden-size", CONFIG),
+    NEAR("num-layers", CONFIG),
+    NEAR("vocab-size", CONFIG),
     NEAR("model-revision", DOWNLOAD),
     NEAR("revision", DOWNLOAD),
     NEAR("model-init-kwargs", "edit the model's config.json"),
@@ -193,6 +198,7 @@ static const synonym table[] = {
     NEAR("dataset-kwargs", "see --data-format, --text-column and --label-column"),
     NEAR("dataset-prepared-path", "`bedplate tokenize` writes a token file that --data reads"),
     NEAR("preprocessing-num-workers", "tokenizing uses --threads"),
+    NEAR("response-template", "turns are found by the chat template: --loss-on assistant"),
     NEAR("overwrite-cache", "nothing is cached: leave it out"),
     SAME("val-set-size", "validation-split"),
     SAME("val-split", "validation-split"),
@@ -487,6 +493,7 @@ static const synonym table[] = {
     SAME("clip-grad", "max-grad-norm"),
     SAME("gradient-clipping", "max-grad-norm"),
     SAME("gradient-clip-val", "max-grad-norm"),
+    SAME("gradient-clip-norm", "max-grad-norm"),
     SAME("max-norm", "max-grad-norm"),
     SAME("neftune-alpha", "neftune-noise-alpha"),
     SAME("noisy-embedding-alpha", "neftune-noise-alpha"),
@@ -555,6 +562,7 @@ static const synonym table[] = {
     NEAR("force", "--overwrite-output-dir removes what an earlier run left"),
     SAME("resume-from", "resume-from-checkpoint"),
     SAME("load-checkpoint", "resume-from-checkpoint"),
+    SAME("ckpt-path", "resume-from-checkpoint"),
     ONLY_VALUES(LEARNS, "auto-resume-from-checkpoints", "resume", "true=auto|false=false"),
     ONLY_VALUES(LEARNS, "auto-resume", "resume", "true=auto|false=false"),
     SAME("evaluation-strategy", "eval-strategy"),
@@ -573,6 +581,9 @@ static const synonym table[] = {
     NEAR("batch-eval-metrics", "metrics are summed batch by batch: leave it out"),
     NEAR("compute-metrics", "the task decides: see --metric-for-best-model"),
     SAME("best-metric", "metric-for-best-model"),
+    SAME("metric", "metric-for-best-model"),
+    SAME("class-weight", "class-weights"),
+    SAME("num-classes", "num-labels"),
     SAME("patience", "early-stopping-patience"),
     NEAR("early-stopping", "--early-stopping-patience N"),
     SAME("save-every", "save-steps"),
@@ -634,6 +645,7 @@ static const synonym table[] = {
     NEAR("debug", "`bedplate selftest` checks this machine; train has --poison"),
     NEAR("profile*", "`bedplate bench step` measures a step"),
     NEAR("dry-run", "`bedplate plan` takes the same options and trains nothing"),
+    NEAR("num-generations", "online methods are not implemented: the nearest is --task dpo"),
     NEAR("loss-watchdog*", "--on-spike and --spike-threshold"),
 
     /* Devices, ranks, memory. */

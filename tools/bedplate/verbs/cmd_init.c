@@ -390,14 +390,14 @@ static const struct {
 } questions[QUESTIONS] = {
     {"model", "Which model? A directory, a GGUF file, or a preset such as demo, gpt2, llama-3.2-1b",
      "demo", take_model},
-    {"data", "Which data? Files or patterns, with spaces between them; nothing: a sample text", "",
+    {"data", "Which data? Files or patterns, separated by spaces; empty: a sample text", "",
      take_data},
-    {"task", "Which task? What the data are for is proposed", NULL, take_task},
+    {"task", "Which task? Proposed from the data", NULL, take_task},
     {"what is trained",
      "What is trained? full: all weights; lora: adapters; qlora: adapters of a base in 4 bits",
      "full", take_trained},
     {"steps", "How many steps?", "200", take_steps},
-    {"memory", "How much memory may it take? 4GiB, 512MB; nothing: what it needs", "", take_budget},
+    {"memory", "How much memory may it use? Such as 4GiB; empty: what it needs", "", take_budget},
 };
 
 /* The next line, without its end and the spaces around it; the fallback for an empty one. False at
@@ -489,10 +489,10 @@ static void put_model(const initing *i, FILE *file)
             "# A directory, a GGUF file, or a preset (which begins with random weights).\n"
             "model = %s\n\n",
             i->model);
-    fprintf(file, "# Text, JSON lines, token files; a line for each file.\n");
+    fprintf(file, "# Text, JSON lines, token files: one line per file.\n");
     put_data(i, file);
     fprintf(file,
-            "# Hold the last tenth of it out, and evaluate that every 50 steps:\n"
+            "# To hold out the last tenth and evaluate it every 50 steps:\n"
             "# validation-split = 0.1\n# eval-steps = 50\n%s%s%s",
             strcmp(i->task, "auto") != 0 ? "task = " : "",
             strcmp(i->task, "auto") != 0 ? i->task : "", strcmp(i->task, "auto") != 0 ? "\n" : "");
@@ -522,7 +522,7 @@ static void put_run(const initing *i, FILE *file)
                 "arena = %s\n",
                 i->budget);
     } else {
-        fprintf(file, "# Give `arena = 4GiB`, and what fits is chosen.\n");
+        fprintf(file, "# With `arena = 4GiB`, settings that fit are chosen.\n");
     }
     if (i->batch != BATCH || i->budget[0] == '\0') {
         fprintf(file, "per-device-train-batch-size = %llu\n", (unsigned long long)i->batch);
@@ -620,7 +620,7 @@ static void init_report(const initing *i, bool json)
         bp_text_string(&out.text, i->config);
         bp_text_string(&out.text, " is written; the run takes an arena of ");
         bp_text_grouped(&out.text, i->arena_bytes);
-        bp_text_string(&out.text, " bytes. It starts with\n    bedplate train --config ");
+        bp_text_string(&out.text, " bytes. Start it with\n    bedplate train --config ");
         bp_text_string(&out.text, i->config);
         bp_text_char(&out.text, '\n');
     }
