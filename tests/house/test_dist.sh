@@ -126,6 +126,53 @@ for kind in 'other:cannot be run here.*static wheel' 'old:too old.*GLIBC_2.34.*s
     grep -q "BedplateError: .*${kind#*:}" <<<"$said"
     check $? "a program that this machine cannot run (${kind%%:*})" "$said"
 done
+
+# The image of a Containerfile from scratch, made by hand where no builder is: what it copies lies in ROOT, $entry is what it
+# starts, $folder where.
+image() { # FOLDER ROOT
+    local word rest file to
+    while read -r word rest; do
+        case $word in
+        '#'* | '') ;;
+        FROM) [[ $rest == scratch ]] || return ;;
+        COPY)
+            to=${rest##* }
+            mkdir -p "$2${to%/*}" || return
+            for file in ${rest% *}; do
+                if [[ -d $1/$file ]]; then cp -r "$1/$file/." "$2$to"; else cp "$1/$file" "$2$to"; fi || return
+            done
+            ;;
+        WORKDIR) folder=$rest && mkdir -p "$2$rest" || return ;;
+        ENTRYPOINT) entry=${rest#'["'} && entry=${entry%'"]'} ;;
+        *) return 1 ;;
+        esac
+    done <"$1/Containerfile"
+}
+# contained ROOT: it trains there, in namespaces of its own without network, as a Job starts it, to the known digest.
+contained() {
+    local said
+    cp "$work/text.txt" "$1$folder"
+    said=$(env -i unshare --map-root-user --mount --net chroot "$1" "$entry" "${train[@]/#text.txt/$folder/text.txt}" --output-dir "$folder/out" \
+        2>"$work/.err" | digest_of)
+    [[ $said == "$digest" && -s $1$folder/out/model.safetensors ]]
+    check $? "what $entry of the image trains: digest $said, expected $digest" "$(cat "$work/.err")"
+}
+if unshare --map-root-user --mount --net true 2>/dev/null; then
+    mkdir -p "$work/stage/bin" "$work/image"
+    cp "$program" "$work/stage/bin/bedplate"
+    cp tools/pkg/Containerfile "$work/stage"
+    cp LICENSE "$work/stage/share/doc/bedplate/COPYING"
+    image "$work/stage" "$work/image" && [[ -x $work/image$entry && -s $work/image/usr/share/doc/bedplate/COPYING ]]
+    check $? "the image of a Containerfile, by hand" "$(find "$work/image")"
+    run plan --model tiny --data "$work/text.txt" --output-dir "$work/run" --unit kubernetes
+    grep -qF "command: [\"$entry\", \"train\"" <<<"$out"
+    check $? "its program is where the Job looks" "$out$err"
+    # The program of make dist is static; what this one is linked with lies beside it.
+    ldd "$program" | grep -o '/[^ ]*' | xargs -I{} cp --parents -L {} "$work/image"
+    contained "$work/image"
+else
+    echo "skipped: no namespaces: the image is not made"
+fi
 [[ -n ${BP_TEST_LONG:-} ]] && . tests/house/dist.sh
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]
