@@ -152,7 +152,7 @@ image() { # FOLDER ROOT
 contained() {
     local said
     cp "$work/text.txt" "$1$folder"
-    said=$(env -i unshare --map-root-user --mount --net chroot "$1" "$entry" "${train[@]/#text.txt/$folder/text.txt}" --output-dir "$folder/out" \
+    said=$(env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin unshare --map-root-user --mount --net chroot "$1" "$entry" "${train[@]/#text.txt/$folder/text.txt}" --output-dir "$folder/out" \
         2>"$work/.err" | digest_of)
     [[ $said == "$digest" && -s $1$folder/out/model.safetensors ]]
     check $? "what $entry of the image trains: digest $said, expected $digest" "$(cat "$work/.err")"
