@@ -21,6 +21,15 @@ P
 cp -r "$work/llama" "$work/tok" && cp tests/golden/tokenizers/unigram/tokenizer.json "$work/tok"
 sed -i 's/"vocab_size": [0-9]*/"vocab_size": 910/' "$work/tok/config.json"
 echo '{"eos_token_id": [1, 2]}' >"$work/tok/generation_config.json"
+mkdir "$work/parts" && cp "$work/llama"/*.json "$work/parts" && cp "$work/llama/model.safetensors" "$work/parts/model-00001-of-00001.safetensors"
+python3 - "$work/parts" <<'P'
+import json, sys
+raw = open(sys.argv[1] + "/model-00001-of-00001.safetensors", "rb").read()
+size = int.from_bytes(raw[:8], "little")
+names = [name for name in json.loads(raw[8:8 + size]) if name != "__metadata__"]
+index = {"metadata": {"total_size": len(raw) - 8 - size}, "weight_map": dict.fromkeys(names, "model-00001-of-00001.safetensors")}
+json.dump(index, open(sys.argv[1] + "/model.safetensors.index.json", "w"))
+P
 
 # variants DIR FILE SKIP: FILE with one number changed, as FILE.N in $work/v, and a line "N PATH VALUE KIND" each; of long lists the
 # first, the middle and the last. KIND says whether the number was whole.
@@ -92,6 +101,7 @@ numbers() {
 numbers "$work/llama" config.json eval --model "$work/llama" --data "$work/text" --max-seq-length 8 --json
 numbers "$work/bert" config.json eval --model "$work/bert" --data "$work/rows.jsonl" --max-seq-length 8 --json
 numbers "$work/llama" model.safetensors export --model "$work/llama" --to "$work/out"
+numbers "$work/parts" model.safetensors.index.json eval --model "$work/parts" --data "$work/text" --max-seq-length 8 --json
 numbers "$work/lora" adapter_config.json eval --model "$work/llama" --adapter "$work/lora" --data "$work/text" --max-seq-length 8 --json
 numbers "$work/lora" adapter_model.safetensors eval --model "$work/llama" --adapter "$work/lora" --data "$work/text" --max-seq-length 8 --json
 numbers "$work/tok" tokenizer.json tokenize --model "$work/tok" --data "$work/text" --output "$work/ids"

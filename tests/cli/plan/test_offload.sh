@@ -87,6 +87,7 @@ states tiny-llama --gradient-release adama --max-grad-norm 0 --poison "${small[@
 states tiny --optim lion --virtual-ranks 2 "${small[@]}"
 states tiny-llama --fp16 --optim sgd --optim-args momentum=0.9 --gradient-checkpointing full
 states tiny-bert --task masked-lm --bf16 --master none --optim ademamix
+states tiny-llama --bf16 --optim adopt --gradient-release "${small[@]}"
 states tiny-gru --optim adamw_8bit --replay-every 1 --on-spike skip
 # Weights that are trained be offloaded only where that is not forbidden; then a step reads them, and its arena is smaller.
 shape=(plan --model tiny-llama --max-seq-length 32 --device host --threads 1 --gradient-checkpointing full --gradient-release

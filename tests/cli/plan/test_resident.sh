@@ -73,6 +73,12 @@ also=(--replay-every 1 --on-spike skip --save-steps 1 --metrics "$work/run.prom"
 within "a GRU whose steps are computed twice, seen from everywhere" --model tiny-gru "${small[@]}" --threads 2
 within "the same of Llama" --model tiny-llama "${small[@]}" --threads 2
 also=()
+# Conversations, whose rows fall into several lengths.
+for ((i = 0; i < 40; i++)); do
+    printf '{"messages": [{"role": "user", "content": "say %*d"}, {"role": "assistant", "content": "it is %d"}]}\n' $((i + 1)) $i $i
+done >"$work/chat.jsonl"
+within "conversations, adapters" --model tiny-llama --chat-template chatml --data "$work/chat.jsonl" --max-steps 2 \
+    --per-device-train-batch-size 2 --max-seq-length 256 --threads 2 --lora-r 4
 mkdir "$work/bert"
 cp tests/golden/answers/config.json tests/golden/tokenizers/bert_uncased/tokenizer.json "$work/bert"
 rows=(--max-steps 2 --per-device-train-batch-size 2 --max-seq-length 24 --threads 2)

@@ -45,6 +45,7 @@ alike() {
 alike --model tiny --data "$work/text" --dropout 0.1 --optim lion
 alike --model tiny --data "$work/text" --bf16 --optim adamw_8bit --max-grad-norm 0.3 --poison
 alike --model tiny-llama --data "$work/text" --gradient-release --max-grad-norm 0
+alike --model tiny-llama --data "$work/text" --bf16 --optim adopt --gradient-release
 alike --model tiny-llama --data "$work/text" --bf16 --lora-r 4 --load-in-4bit
 alike --model tiny-llama --data "$work/text" --lora-r 4 --trainable-token-indices 3,32,97-122
 alike --model tiny-bert --data "$work/text" --task masked-lm --validation-split 0.2 --eval-steps 2 --fp16

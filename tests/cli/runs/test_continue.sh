@@ -34,6 +34,7 @@ same --bf16 --optim lion
 same --fp16
 same --fp16 --initial-loss-scale 1e12 --loss-scale-window 3
 same --optim ademamix --optim-args t_alpha=10,t_beta3=10
+same --bf16 --optim adopt --gradient-release
 same --percentile-clipping 50 --gradient-release
 same --lora-r 2 --optim sgd --optim-args momentum=0.9
 
