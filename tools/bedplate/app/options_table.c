@@ -202,13 +202,13 @@ static const option table[] = {
      "operands with a scale for each row, in wide layers, summed in 32 bits after each 128 terms. "
      "Needs --device cuda:sm_90a"},
     {"product-fp8-from", OPTION_COUNT, SHAPES, AT(product_from), 1, 1 << 24, "1600", "N", true,
-     "the least number of inputs and of outputs of a layer with products in fp8. Fewer serve to "
+     "the least number of inputs and of outputs of a layer with products in fp8. Use fewer to "
      "try it on small models"},
     {"gradient-release", OPTION_MAYBE, SHAPES, AT(gradient_release), 0, 0, "none",
      "exact|previous-norm|adama|none", true,
      "updates each stage inside backward, so that no full gradient exists; exact (without a "
      "value): backward runs twice with clipping or loss scaling; previous-norm: once, clipped by "
-     "the norm of the previous step; adama: folds micro-batches into Adam's moments one by one"},
+     "the norm of the previous step; adama: adds micro-batches into Adam's moments one by one"},
     {"loss-scale", OPTION_TEXT, SHAPES, AT(loss_scale), 0, 0, "auto", "auto|dynamic|none|X", true,
      "dynamic, as in torch.amp.GradScaler, or a fixed loss scale; auto: dynamic with --fp16"},
     {"initial-loss-scale", OPTION_REAL, SHAPES, AT(initial_scale), 1e-30, 1e30, "65536", "X", true,
@@ -363,8 +363,7 @@ static const option table[] = {
     {"beta", OPTION_REAL, READS, AT(beta), 1e-6, 1e6, "0.1", "F", true,
      "dpo, orpo, simpo, kto: the weight of a difference of log-probabilities"},
     {"label-smoothing", OPTION_REAL, READS, AT(pair_smoothing), 0, 0.499999, "0", "F", true,
-     "dpo with the loss type sigmoid, and simpo: the probability that a pair is the wrong way "
-     "round"},
+     "dpo with the loss type sigmoid, and simpo: the probability that a pair is swapped"},
     {"simpo-gamma", OPTION_REAL, READS, AT(simpo_gamma), 0, 1e6, "0.5", "F", true,
      "simpo: the target margin of rewards"},
     {"cpo-alpha", OPTION_REAL, READS, AT(cpo_alpha), 0, 1e6, "0", "F", true,
@@ -402,11 +401,11 @@ static const option table[] = {
     {"offload", OPTION_TEXT, LEARNS, AT(offload), 0, 0, NULL,
      "file:PATH:BYTES|host:BYTES|flash:BYTES", false,
      "offloads what does not fit --arena; without --arena, all that may be offloaded; file: to a "
-     "file (docs/how-to/offload.md); host: to the host's memory, beside a GPU; flash: reads frozen "
+     "file (docs/how-to/offload.md); host: to the host's memory, with a GPU; flash: reads frozen "
      "weights in a board's flash (docs/how-to/appliance.md); the result has the same bits"},
     {"offload-what", OPTION_TEXT, LEARNS, AT(offload_what), 0, 0, "bases,states,weights", "NAMES",
      false,
-     "what may be offloaded, with commas; bases: frozen weights; states: masters and optimizer "
+     "what may be offloaded, comma-separated; bases: frozen weights; states: masters and optimizer "
      "states; weights: trained weights of the blocks, with their states; gradients: accumulated "
      "ones; checkpoints: activation checkpoints, to a file"},
     {"offload-endurance", OPTION_BYTES, COMMAND_PLAN, AT(offload_endurance), 0, 1.8e19, "0",
@@ -530,12 +529,12 @@ static const option table[] = {
     {"spike-threshold", OPTION_REAL, LEARNS, AT(spike_threshold), 1, 1e6, "8", "F", true,
      "the number of robust standard deviations (1.4826 MAD) above the median that make a spike"},
     {"spike-budget", OPTION_COUNT, LEARNS, AT(spike_budget), 0, 15, "3", "N", true,
-     "the number of spikes in 100 steps that are handled so. One more saves and ends the run (exit "
+     "the number of spikes in 100 steps handled this way. One more saves and ends the run (exit "
      "9)"},
     {"replay-every", OPTION_COUNT, COMMAND_TRAIN, AT(replay_every), 0, MOST, "0", "K", false,
      "computes forward and backward of every K-th step twice and compares them; 0: never"},
     {"selftest-every", OPTION_TIME, COMMAND_TRAIN, AT(selftest_every), 0, 1e9, "24h", "TIME", false,
-     "with --replay-every: how often `bedplate selftest` runs, beside the start; 0: never"},
+     "with --replay-every: how often `bedplate selftest` runs, besides at the start; 0: never"},
 
     {"time-limit", OPTION_TIME, LEARNS, AT(time_limit), 0, 1e9, "0", "11h30m", false,
      "saves and ends before this time, counted from the program's start; 0: no limit"},
@@ -694,7 +693,7 @@ static const struct {
     {"resume", "Saving, evaluating, stopping"},
     {"time-limit", "Unattended runs"},
     {"prompt", "Generation"},
-    {"listing", "Plans on paper"},
+    {"listing", "Plans for ranks"},
     {"all", "Replays"},
     {"m", "Measurements"},
     {"capacity", "Arena planner"},
