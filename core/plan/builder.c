@@ -582,12 +582,8 @@ void compile_make_gradient(bp_builder *builder, uint32_t index)
     parameter->gradient = gradient_buffer(builder, index, &prototype, "grad");
 }
 
-bp_ref bp_build_gradient(bp_builder *builder, uint32_t index, int64_t *accumulate)
+static bp_ref gradient_of(bp_builder *builder, uint32_t index, int64_t *accumulate)
 {
-    *accumulate = 0;
-    if (builder->status != BP_OK) {
-        return BP_ABSENT;
-    }
     bp_parameter *parameter = &builder->parameters[index];
     if (parameter->gradient == BP_NO_BUFFER) {
         compile_make_gradient(builder, index);
@@ -609,6 +605,64 @@ bp_ref bp_build_gradient(bp_builder *builder, uint32_t index, int64_t *accumulat
     return bp_build_gradient_offloaded(builder, index)
                ? compile_gradient_here(builder, index, written)
                : (bp_ref){parameter->gradient, builder->spec->gradient, 0};
+}
+
+/* The F32 sum over chunks, which begins with what was there. */
+static bp_ref chunk_sum_of(bp_builder *builder, uint32_t index, int64_t *accumulate)
+{
+    bp_parameter *parameter = &builder->parameters[index];
+    if (parameter->chunk_sum != BP_NO_BUFFER) {
+        *accumulate = 1;
+        return (bp_ref){parameter->chunk_sum, BP_F32, 0};
+    }
+    const bp_buffer prototype = {.class_of = BP_CLASS_WORKSPACE,
+                                 .scope = BP_SCOPE_PROGRAM,
+                                 .dtype = BP_F32,
+                                 .rank = 1,
+                                 .shape = {parameter->count}};
+    parameter->chunk_into = gradient_of(builder, index, accumulate);
+    parameter->chunk_sum = gradient_buffer(builder, index, &prototype, "chunk_sum");
+    const bp_ref sum = {parameter->chunk_sum, BP_F32, 0};
+    if (*accumulate != 0) {
+        const bp_tree_add_operands widened = {.y = sum, .x = parameter->chunk_into, .z = BP_ABSENT};
+        const bp_tree_add_scalars count = {.count = (int64_t)parameter->count};
+        bp_build_tree_add(builder, &widened, &count);
+    }
+    return sum;
+}
+
+bp_ref bp_build_gradient(bp_builder *builder, uint32_t index, int64_t *accumulate)
+{
+    *accumulate = 0;
+    if (builder->status != BP_OK) {
+        return BP_ABSENT;
+    }
+    return builder->chunks && builder->spec->gradient != BP_F32
+               ? chunk_sum_of(builder, index, accumulate)
+               : gradient_of(builder, index, accumulate);
+}
+
+void bp_build_chunks_begin(bp_builder *builder)
+{
+    builder->chunks = true;
+}
+
+void bp_build_chunks_end(bp_builder *builder)
+{
+    builder->chunks = false;
+    for (uint32_t i = 0; builder->status == BP_OK && i < builder->parameter_count; i++) {
+        bp_parameter *parameter = &builder->parameters[i];
+        if (parameter->chunk_sum == BP_NO_BUFFER) {
+            continue;
+        }
+        const bp_store_values_operands rounded = {.y = parameter->chunk_into,
+                                                  .master = BP_ABSENT,
+                                                  .x = {parameter->chunk_sum, BP_F32, 0}};
+        const bp_store_values_scalars count = {
+            .count = (int64_t)parameter->count, .form = BP_MASTER_WEIGHT, .even = 1};
+        bp_build_store_values(builder, &rounded, &count);
+        parameter->chunk_sum = BP_NO_BUFFER;
+    }
 }
 
 bp_ref bp_build_sum(bp_builder *builder, uint32_t index, uint64_t first)

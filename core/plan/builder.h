@@ -94,6 +94,8 @@ typedef struct bp_parameter {
     bp_ref root; /* its sum over all virtual ranks, F32; absent where there is one virtual rank */
     uint64_t root_first; /* the element of the parameter that it begins with */
     uint32_t sum;        /* buffer of gradients added up in 8 bits; BP_NO_BUFFER: none yet */
+    uint32_t chunk_sum;  /* F32 buffer of its gradient while chunks add to it; BP_NO_BUFFER: none */
+    bp_ref chunk_into;   /* where that goes */
     uint32_t state[BP_PARAMETER_STATES_MAX]; /* optimizer's buffers; BP_NO_BUFFER unused */
     bp_acquired acquired;                    /* the passes' own */
 } bp_parameter;
@@ -121,6 +123,7 @@ typedef struct bp_builder {
     uint32_t action;
     bp_class output_class;          /* class of the stage's output buffer: tape or checkpoint */
     uint64_t rows;                  /* tokens per run: batch * sequence; decoding: rows per run */
+    uint64_t row_first;             /* of a chunk of rows, the first; else 0 */
     uint64_t sequences;             /* decoding: which these rows belong to, as many to each */
     bp_ref step;                    /* step block, BYTE */
     bp_ref declared[BP_INPUTS_MAX]; /* inputs of the micro-batch, in the order of declaration */
@@ -140,6 +143,7 @@ typedef struct bp_builder {
                              (bp_spec_keeps_vectors), in the programs of training; in those that go
                              backward they are the gradients */
     bool vectors_written; /* earlier in the group */
+    bool chunks;          /* chunks of rows add to gradients (bp_build_chunks_begin) */
     bp_ref losses;        /* (rows) F32, per-token losses */
     bp_ref logits;      /* decoding: (sequences, vocabulary), what the host samples from; afterwards
                            those of prefill; evaluating: what is kept (bp_compile_logits_rows),
@@ -292,6 +296,12 @@ void bp_build_resolved(bp_builder *builder);
 /* Where the gradient of a parameter goes. *accumulate is 0 for its first writer in the group, 1 for
  * every later one; the caller must then write, or add to, all of it. */
 bp_ref bp_build_gradient(bp_builder *builder, uint32_t index, int64_t *accumulate);
+
+/* From here to the end bp_build_gradient is asked for a parameter's gradient by one chunk of rows
+ * after the other: one of 16 bits is added up in F32 meanwhile, and is rounded once, at the end, as
+ * it is by an op over all rows. */
+void bp_build_chunks_begin(bp_builder *builder);
+void bp_build_chunks_end(bp_builder *builder);
 
 /* The gradient of a parameter that is ready, as norms and apply read it, from element `first` of
  * the parameter on: F32 where it is a sum over virtual ranks, of which a rank may have what it owns

@@ -52,6 +52,7 @@ struct bp_model {
     bool input_major; /* weights of dense layers are (in, out) */
     bool pads;        /* what stands behind a sample's end changes nothing before it, and gets
                          gradients of zero: it may as well not be there (core/plan/buckets.h) */
+    bool chunks;      /* spec.sequence_chunk is for its blocks */
     const char *name; /* config.json's model_type */
     size_t scratch;   /* bytes of builder->scratch that its functions write on while they emit */
 

@@ -293,6 +293,27 @@ static bp_status check_sharing(const bp_spec *spec, bp_error *error)
     return BP_OK;
 }
 
+/* Chunks are formed of blocks that read from left to right, and cut rows that stand for themselves:
+ * the columns of a product in fp8 have a scale over all rows. */
+static bp_status check_chunk(const bp_spec *spec, bp_error *error)
+{
+    const char *name = "sequence-chunk";
+    if (spec->sequence_chunk == 0) {
+        return BP_OK;
+    }
+    if (!spec->model->chunks) {
+        return refuse(error, name,
+                      "chunks of a sequence are for language models that read from left to right: "
+                      "gpt2, llama and their relatives");
+    }
+    if (spec->products == BP_PRODUCT_FP8) {
+        return refuse(error, name,
+                      "products in fp8 have scales over all rows, which chunks would change; leave "
+                      "out product-dtype or sequence-chunk");
+    }
+    return BP_OK;
+}
+
 /* What the approximate forms of gradient release cannot go with. */
 static bp_status check_release(const bp_spec *spec, bp_error *error)
 {
@@ -652,6 +673,7 @@ bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
     BP_TRY(check_average(spec, error));
     BP_TRY(check_loss(spec, error));
     BP_TRY(check_texts(spec, error));
+    BP_TRY(check_chunk(spec, error));
     if (spec->policy.kind == BP_POLICY_EVERY && spec->policy.every == 0) {
         return bp_error_limit(error, BP_ERR_USAGE, where, "every:K needs a K of at least 1",
                               "gradient-checkpointing", 0, BP_LIMIT_LEAST, 1);

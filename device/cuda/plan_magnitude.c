@@ -92,6 +92,7 @@ static bool plan_store(bp_cuda_plan *plan)
         BP_CUDA_OPERAND_OF(plan, store_values, x, BP_ACCESS_READ);
         bp_cuda_word64(plan, (uint64_t)s->count);
         bp_cuda_word32(plan, (uint32_t)s->form);
+        bp_cuda_word32(plan, (uint32_t)s->even);
         bp_cuda_word32(plan, bp_cuda_width(plan, 0, 0));
     }
     return true;

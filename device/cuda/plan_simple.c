@@ -83,6 +83,7 @@ static bool plan_dropout(bp_cuda_plan *plan)
         bp_cuda_word64(plan, (uint64_t)s->count);
         bp_cuda_word64(plan, (uint64_t)s->per_sample);
         bp_cuda_dropout(plan, s->site, s->dropout);
+        bp_cuda_word64(plan, (uint64_t)s->first);
         bp_cuda_word32(plan, bp_cuda_width(plan, 7, 0));
     }
     return true;

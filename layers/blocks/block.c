@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Forward of a block, and the making of values that backward lacks: the same pass. */
-#include "layers/nodes/node_kinds.h"
+#include "layers/blocks/block_chunks.h"
 
 static uint32_t find_present(const bp_ref *refs)
 {
@@ -11,8 +11,7 @@ static uint32_t find_present(const bp_ref *refs)
     return mask;
 }
 
-void block_begin(block_run *run, bp_builder *builder, const bp_block *block,
-                 const bp_stage_call *call)
+void block_begin(block_run *run, bp_builder *builder, bp_block *block, const bp_stage_call *call)
 {
     *run = (block_run){.builder = builder, .block = block};
     for (uint32_t v = 0; v < BP_BLOCK_VALUES; v++) {
@@ -49,8 +48,7 @@ static bp_class class_of(const block_run *run, uint32_t value)
     return (run->stored & value_bit(value)) != 0 && !passed ? BP_CLASS_TAPE : BP_CLASS_WORKSPACE;
 }
 
-/* A buffer for `first`, in which `last` will lie. */
-static bp_ref make_buffer(const block_run *run, uint32_t first, uint32_t last)
+bp_ref block_make_buffer(const block_run *run, uint32_t first, uint32_t last)
 {
     const bp_value *value = &run->block->value[last];
     const bool output = last + 1 == run->block->values;
@@ -75,7 +73,7 @@ static void place(block_run *run, uint32_t value, const uint32_t taker[BP_BLOCK_
         return;
     }
     if (!bp_ref_present(run->room[last])) {
-        run->room[last] = make_buffer(run, value, last);
+        run->room[last] = block_make_buffer(run, value, last);
     }
     run->ref[value] = run->room[last];
 }
@@ -163,8 +161,7 @@ static void block_leave(const block_run *run, bp_stage_call *call)
     }
 }
 
-static void run_forward(bp_builder *builder, bp_stage_call *call, const bp_block *block,
-                        uint32_t variant)
+static void run_forward(bp_builder *builder, bp_stage_call *call, bp_block *block, uint32_t variant)
 {
     block_run run;
     for (uint32_t v = 0; v < BP_TAPE_MAX; v++) {
@@ -178,17 +175,21 @@ static void run_forward(bp_builder *builder, bp_stage_call *call, const bp_block
         builder->mode == BP_MODE_TRAIN ? block_kept_of(block, &run.masks, variant) : 0;
     run.stored = kept & ~run.masks.packs;
     run.packing = kept & run.masks.packs;
-    block_make(&run, block->ends ? 0 : value_bit(block->values - 1));
+    const uint32_t inputs = block_chunks_inputs(&run.masks, block);
+    block_make(&run, inputs != 0 ? inputs : block->ends ? 0 : value_bit(block->values - 1));
+    if (inputs != 0) {
+        block_chunks_forward(&run);
+    }
     call->output = run.ref[block->values - 1];
     block_leave(&run, call);
 }
 
-void bp_block_forward(bp_builder *builder, bp_stage_call *call, const bp_block *block)
+void bp_block_forward(bp_builder *builder, bp_stage_call *call, bp_block *block)
 {
     run_forward(builder, call, block, call->variant);
 }
 
-void bp_block_decode(bp_builder *builder, bp_stage_call *call, const bp_block *block)
+void bp_block_decode(bp_builder *builder, bp_stage_call *call, bp_block *block)
 {
     run_forward(builder, call, block, BP_TAPE_SET);
 }
@@ -198,6 +199,7 @@ bp_block *bp_block_family_list(bp_builder *builder, const bp_stage_call *call)
     const bp_block_family *family = builder->spec->model->self;
     bp_block *block = bp_block_room(builder);
     family->list(builder, call, block);
+    block_chunks_find(block, builder->spec->sequence_chunk);
     return block;
 }
 

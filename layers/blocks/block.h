@@ -27,11 +27,11 @@ bp_status bp_block_check(const bp_block *block, bp_error *error) BP_MUST_CHECK;
 
 /* Functions of bp_model for a stage that is this block. A list that bp_block_check refuses ends the
  * emission with its error, before anything runs. */
-void bp_block_forward(bp_builder *builder, bp_stage_call *call, const bp_block *block);
-void bp_block_decode(bp_builder *builder, bp_stage_call *call, const bp_block *block);
+void bp_block_forward(bp_builder *builder, bp_stage_call *call, bp_block *block);
+void bp_block_decode(bp_builder *builder, bp_stage_call *call, bp_block *block);
 
 /* Writes gradients in the place of call->d_output where that spares a buffer. */
-void bp_block_backward(bp_builder *builder, bp_stage_call *call, const bp_block *block);
+void bp_block_backward(bp_builder *builder, bp_stage_call *call, bp_block *block);
 
 /* The values that a tape variant keeps. */
 uint32_t bp_block_kept(const bp_block *block, uint32_t variant);
@@ -42,7 +42,7 @@ uint32_t bp_block_kept(const bp_block *block, uint32_t variant);
  * than BP_BLOCK_CHOICES values that could be kept). Of more than are wanted those go whose bytes
  * lie nearest to their neighbours'. Returns how many. */
 #define BP_BLOCK_CHOICES 13
-uint32_t bp_block_tapes(bp_builder *builder, const bp_stage_call *call, const bp_block *block,
+uint32_t bp_block_tapes(bp_builder *builder, const bp_stage_call *call, bp_block *block,
                         const bp_tape_request *request, uint32_t *variants);
 
 /* The name of a value by its slot; never NULL. */

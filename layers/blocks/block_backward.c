@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Backward of a block, and the counted costs of its nodes. */
 #include "core/ir/report.h"
-#include "layers/nodes/node_kinds.h"
+#include "layers/blocks/block_chunks.h"
 
-/* Whether a node's backward has something to do: parameters to train, or an input's gradient. */
-static bool node_works(const block_run *run, uint32_t index)
+bool block_node_works(const block_run *run, uint32_t index)
 {
     const bp_node *node = &run->block->node[index];
     const node_row *row = node_row_of(node);
@@ -19,7 +18,7 @@ static void block_want(block_run *run, bool input_wanted, uint32_t reads[BP_BLOC
     run->wanted = input_wanted ? value_bit(0) : 0;
     run->stored = 0;
     for (uint32_t i = 0; i < run->block->nodes; i++) {
-        const bool works = node_works(run, i);
+        const bool works = block_node_works(run, i);
         run->wanted |= works ? run->masks.outs[i] : 0;
         reads[i] = works ? node_reads(run->builder, &run->block->node[i]) : 0;
         run->stored |= reads[i];
@@ -28,11 +27,11 @@ static void block_want(block_run *run, bool input_wanted, uint32_t reads[BP_BLOC
         const bp_node *node = &run->block->node[i];
         const uint32_t maker = run->masks.maker[node->in[0]];
         const bool ahead = node_row_of(node)->ahead && maker < run->block->nodes;
-        reads[i] |= ahead && node_works(run, i) ? reads[maker] : 0;
+        reads[i] |= ahead && block_node_works(run, i) ? reads[maker] : 0;
     }
 }
 
-void bp_block_backward(bp_builder *builder, bp_stage_call *call, const bp_block *block)
+void bp_block_backward(bp_builder *builder, bp_stage_call *call, bp_block *block)
 {
     block_run run;
     uint32_t reads[BP_BLOCK_NODES];
@@ -44,8 +43,11 @@ void bp_block_backward(bp_builder *builder, bp_stage_call *call, const bp_block 
     run.back = true;
     block_want(&run, call->input_wanted, reads);
     run.grad[block->values - 1] = call->d_output;
-    for (uint32_t i = block->nodes; i-- > 0;) {
-        if (node_works(&run, i)) {
+    if (block->chunk_rows > 0) {
+        block_chunks_backward(&run, reads);
+    }
+    for (uint32_t i = block->chunk_rows > 0 ? block->chunk_first : block->nodes; i-- > 0;) {
+        if (block_node_works(&run, i)) {
             block_read(&run, reads[i]);
             block_go_back(&run, i);
         }
@@ -137,7 +139,7 @@ static void count_packed(block_run *run, const bp_rates *rates, block_costs *cos
 
 /* Counts them by emitting each node once, for a call whose tape is empty; what is emitted is to be
  * forgotten by the caller. */
-static void block_count(bp_builder *builder, const bp_stage_call *call, const bp_block *block,
+static void block_count(bp_builder *builder, const bp_stage_call *call, bp_block *block,
                         const bp_rates *rates, block_costs *costs)
 {
     block_run run;
@@ -154,7 +156,7 @@ static void block_count(bp_builder *builder, const bp_stage_call *call, const bp
     count_nodes(&run, rates, costs);
 }
 
-uint32_t bp_block_tapes(bp_builder *builder, const bp_stage_call *call, const bp_block *block,
+uint32_t bp_block_tapes(bp_builder *builder, const bp_stage_call *call, bp_block *block,
                         const bp_tape_request *request, uint32_t *variants)
 {
     block_costs costs;

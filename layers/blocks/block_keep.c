@@ -72,6 +72,9 @@ void block_masks_of(const bp_block *block, block_masks *masks)
     }
     const uint32_t inner = value_bit(block->values - 1) - 1;
     masks->keepable = inner & ~(value_bit(0) | masks->steps);
+    for (uint32_t i = block->chunk_first; block->chunk_rows > 0 && i < block->nodes; i++) {
+        masks->keepable &= ~masks->outs[i];
+    }
 }
 
 block_need block_needs(const block_masks *masks, uint32_t have, uint32_t target, uint32_t nodes)

@@ -190,8 +190,8 @@ static void backward_head(bp_builder *builder, bp_stage_call *call, const bp_cau
                         builder->rows, "norm.statistics");
     const bp_ref y = normalise(builder, &causal->norm, builder->rows, call->input, statistics);
     const bp_ref d_y = backward_loss(builder, call, causal, y);
-    const bp_norm_backward_call norm = {call->input, statistics, d_y, BP_ABSENT,
-                                        call->input_wanted};
+    const bp_norm_backward_call norm = {call->input, statistics,         d_y,
+                                        BP_ABSENT,   call->input_wanted, false};
     bp_norm_backward(builder, &causal->norm, &norm);
     call->d_input = call->input_wanted ? d_y : BP_ABSENT;
 }

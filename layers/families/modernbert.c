@@ -172,7 +172,7 @@ static void backward_embed(bp_builder *builder, bp_stage_call *call)
                                          builder->rows, norm.width, "again");
     const bp_ref x = embed(builder, again, statistics), d = call->d_output;
     drop(builder, d);
-    const bp_norm_backward_call norm_call = {x, statistics, d, BP_ABSENT, true};
+    const bp_norm_backward_call norm_call = {x, statistics, d, BP_ABSENT, true, false};
     bp_norm_backward(builder, &norm, &norm_call);
     bp_embedding_backward(builder, &embedding, d);
     call->d_input = BP_ABSENT;

@@ -225,7 +225,7 @@ static void vit_head_backward(bp_builder *builder, bp_stage_call *call, const bp
     builder->spec = whole;
     const bp_ref d = bp_classifier_backward(builder, &judge, read);
     builder->spec = tokens;
-    const bp_norm_backward_call back = {first, statistics, d, BP_ABSENT, call->input_wanted};
+    const bp_norm_backward_call back = {first, statistics, d, BP_ABSENT, call->input_wanted, false};
     bp_samples_begin(builder);
     bp_norm_backward(builder, &norm, &back);
     bp_samples_end(builder);

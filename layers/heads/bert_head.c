@@ -219,7 +219,7 @@ static void backward_guess(bp_builder *builder, bp_stage_call *call, uint32_t fi
     const transform t = guess(builder, call->input, first, true);
     const bp_ref d = t.out;
     bp_loss_backward(builder, &t.head, t.out, d, BP_ABSENT);
-    const bp_norm_backward_call norm = {t.active, t.statistics, d, BP_ABSENT, true};
+    const bp_norm_backward_call norm = {t.active, t.statistics, d, BP_ABSENT, true, false};
     bp_norm_backward(builder, &t.norm, &norm);
     const bp_bert_config own = bp_bert_config_of(&builder->spec->config);
     bp_hidden_act_backward(builder, transform_act(&own), builder->rows * t.dense.out, t.before, d,

@@ -100,7 +100,7 @@ static prediction predict(bp_builder *builder, bp_ref x, uint32_t first, bool ba
 /* The gradient of x from that of p->out, in whose place it goes on its way. */
 static bp_ref predict_backward(bp_builder *builder, const prediction *p, bp_ref x, bp_ref d)
 {
-    const bp_norm_backward_call norm = {p->active, p->statistics, d, BP_ABSENT, true};
+    const bp_norm_backward_call norm = {p->active, p->statistics, d, BP_ABSENT, true, false};
     bp_norm_backward(builder, &p->norm, &norm);
     bp_activate_backward(builder, BP_ACTIVATION_GELU_ERF, builder->rows * p->dense.out, p->before,
                          d, d);
@@ -212,7 +212,8 @@ void bp_modernbert_head_backward(bp_builder *builder, bp_stage_call *call, uint3
     const bp_ref d = task == BP_TASK_EMBEDDING      ? bp_vector_backward(builder, norm.width, y)
                      : bp_task_scores_samples(task) ? backward_judge(builder, y, first)
                                                     : backward_rows(builder, y, first);
-    const bp_norm_backward_call last = {call->input, statistics, d, BP_ABSENT, call->input_wanted};
+    const bp_norm_backward_call last = {call->input, statistics,         d,
+                                        BP_ABSENT,   call->input_wanted, false};
     bp_norm_backward(builder, &norm, &last);
     call->d_input = call->input_wanted ? d : BP_ABSENT;
 }

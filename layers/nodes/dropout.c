@@ -13,7 +13,8 @@ void bp_dropout_apply(bp_builder *builder, const bp_dropout *dropout, uint64_t w
     const bp_dropout_scalars scalars = {.count = (int64_t)(builder->rows * width),
                                         .per_sample = (int64_t)(builder->spec->sequence * width),
                                         .site = dropout->site,
-                                        .dropout = dropout->probability};
+                                        .dropout = dropout->probability,
+                                        .first = (int64_t)(builder->row_first * width)};
     const bp_dropout_operands operands = {
         .y = y, .x = x, .residual = residual, .step = builder->step};
     bp_build_dropout(builder, &operands, &scalars);

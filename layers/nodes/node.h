@@ -113,7 +113,9 @@ typedef struct bp_block {
     uint32_t values; /* the last is the block's output */
     bool ends;       /* nobody reads the output: it is not made */
     bp_node node[BP_BLOCK_NODES];
-    uint32_t nodes; /* each after those that make its inputs */
+    uint32_t nodes;       /* each after those that make its inputs */
+    uint32_t chunk_first; /* from this node on they run over chunk_rows rows after each other */
+    uint64_t chunk_rows;  /* (layers/blocks/block_chunks.h); 0: over all rows at once */
 } bp_block;
 
 #endif

@@ -50,14 +50,16 @@ static void norm_forward(const block_run *run, const bp_node *node)
 
 static void norm_backward(block_run *run, const bp_node *node)
 {
-    const bp_ref d = run->grad[node->out[0]];
+    const bp_ref d = run->grad[node->out[0]], sum = run->grad[node->in[0]];
+    const bool over = run->chunk && bp_ref_present(sum);
     const bp_norm_backward_call call = {.x = ref_of_input(run, node, 0),
                                         .statistics = ref_of_output(run, node, 1),
                                         .d_y = d,
-                                        .residual = run->grad[node->in[0]],
-                                        .input_wanted = wants(run, node, 0)};
+                                        .residual = sum,
+                                        .input_wanted = wants(run, node, 0),
+                                        .over = over};
     bp_norm_backward(run->builder, &node->norm, &call);
-    run->grad[node->in[0]] = d;
+    run->grad[node->in[0]] = over ? sum : d;
 }
 
 /* Norms of heads. Their statistics: those of the queries' heads, then those of the keys'. */

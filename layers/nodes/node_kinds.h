@@ -28,9 +28,10 @@ typedef struct block_masks {
 /* One forward or backward of a block. */
 typedef struct block_run {
     bp_builder *builder;
-    const bp_block *block;
+    bp_block *block;
     block_masks masks;
     bool back;
+    bool chunk;                   /* it is one of a chunk of rows (block_chunks.h) */
     bp_ref ref[BP_BLOCK_VALUES];  /* where each value is now; absent: nowhere */
     bp_ref room[BP_BLOCK_VALUES]; /* a buffer made ahead, for what takes its place later */
     bp_ref code[BP_BLOCK_VALUES]; /* the tape's packed form of a value */
@@ -130,8 +131,13 @@ uint32_t block_kept_of(const bp_block *block, const block_masks *masks, uint32_t
 void block_make(block_run *run, uint32_t target);
 
 /* Sets up a run: the values in call->tape are there, and the input. */
-void block_begin(block_run *run, bp_builder *builder, const bp_block *block,
-                 const bp_stage_call *call);
+void block_begin(block_run *run, bp_builder *builder, bp_block *block, const bp_stage_call *call);
+
+/* A buffer for `first`, in which `last` will lie. */
+bp_ref block_make_buffer(const block_run *run, uint32_t first, uint32_t last);
+
+/* Whether a node's backward has something to do: parameters to train, or an input's gradient. */
+bool block_node_works(const block_run *run, uint32_t index);
 
 /* A block with what its nodes cost, counted. */
 typedef struct block_costs {

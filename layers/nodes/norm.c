@@ -134,7 +134,7 @@ static void rms_backward_input(bp_builder *builder, const bp_head_norm *of,
                                                        .pitch = (int64_t)of->pitch,
                                                        .offset = norm->offset ? 1 : 0};
     const bp_rmsnorm_backward_input_operands operands = {
-        .d_x = call->d_y,
+        .d_x = call->over ? call->residual : call->d_y,
         .d_y = call->d_y,
         .x = call->x,
         .weight = bp_build_acquire(builder, norm->weight, BP_FOR_BACKWARD),
@@ -150,7 +150,7 @@ static void backward_input(bp_builder *builder, const bp_norm *norm,
     const bp_layernorm_backward_input_scalars scalars = {.rows = (int64_t)builder->rows,
                                                          .width = (int64_t)norm->width};
     const bp_layernorm_backward_input_operands operands = {
-        .d_x = call->d_y,
+        .d_x = call->over ? call->residual : call->d_y,
         .d_y = call->d_y,
         .x = call->x,
         .weight = bp_build_acquire(builder, norm->weight, BP_FOR_BACKWARD),

@@ -35,6 +35,7 @@ typedef struct bp_norm_backward_call {
     bp_ref d_y;        /* (rows, width); becomes the gradient of x in place */
     bp_ref residual;   /* (rows, width): added to it; may be absent */
     bool input_wanted; /* false: only the parameters' gradients; d_y stays as it is */
+    bool over;         /* the gradient of x lies over `residual`, not d_y */
 } bp_norm_backward_call;
 
 /* Gradients of the parameters that are trained, then d_y := gradient of x + residual, over

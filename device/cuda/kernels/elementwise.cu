@@ -60,10 +60,11 @@ BP_DEVICE void run_masks(const bp_mask *mask, uint64_t i, uint64_t per_sample, f
     }
 }
 
-/* y = fma(x, mask, residual), or x * mask; y may be x or residual. */
+/* y = fma(x, mask, residual), or x * mask; y may be x or residual. The first of x is element
+ * `first` of the samples. */
 BP_KERNEL bp_dropout(void *y, const void *x, const void *residual, const bp_step_block *step,
                      uint64_t count, uint64_t per_sample, uint32_t site, uint32_t threshold,
-                     float factor, uint32_t form)
+                     float factor, uint64_t first, uint32_t form)
 {
     uint64_t i = bp_run_first();
     if (i >= count) {
@@ -72,7 +73,7 @@ BP_KERNEL bp_dropout(void *y, const void *x, const void *residual, const bp_step
     float v[4], r[4], f[4];
     bp_mask mask = bp_mask_make(step, site, threshold, factor);
     bp_load4(x, i, count - i, form, v);
-    run_masks(&mask, i, per_sample, f);
+    run_masks(&mask, first + i, per_sample, f);
     if (residual != NULL) {
         bp_load4(residual, i, count - i, form, r);
     }

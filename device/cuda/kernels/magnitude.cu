@@ -119,10 +119,15 @@ BP_KERNEL bp_magnitude_backward(void *d_magnitude, const void *d_y, const void *
 }
 
 BP_KERNEL bp_store_values(void *y, void *master, const float *x, uint64_t count, uint32_t kind,
-                          uint32_t form)
+                          uint32_t even, uint32_t form)
 {
     uint64_t i = (uint64_t)blockIdx.x * BP_RUN_THREADS + threadIdx.x;
-    if (i < count) {
+    if (i >= count) {
+        return;
+    }
+    if (even != 0) {
+        bp_put(y, i, form, x[i]);
+    } else {
         bp_store_master(y, master, i, form, kind, x[i]);
     }
 }

@@ -39,9 +39,9 @@ static void dropout_run(const bp_host_call *call, uint64_t first, uint64_t last,
     uint64_t at = first * BP_RUN_ELEMENTS;
     uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
     while (at < end) {
-        uint64_t element = at % per_sample;
+        const uint64_t place = (uint64_t)s->first + at, element = place % per_sample;
         uint64_t count = bp_least(bp_least(end - at, BLOCK_ELEMENTS), per_sample - element);
-        bp_mask mask = bp_mask_make(p->step, at / per_sample, s->site, s->dropout);
+        bp_mask mask = bp_mask_make(p->step, place / per_sample, s->site, s->dropout);
         float factor[BLOCK_ELEMENTS];
         bp_mask_fill(&mask, element, count, factor);
         block_run(p, at, count, factor);

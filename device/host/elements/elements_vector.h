@@ -96,9 +96,9 @@ static void dropout_run(const bp_host_call *call, uint64_t first, uint64_t last,
     stretch at = megabatch_of(s->count, first, last);
     while (at.first < at.last) {
         float factor[BP_MASK_RUN];
-        uint64_t element = at.first % per_sample;
+        const uint64_t place = (uint64_t)s->first + at.first, element = place % per_sample;
         uint64_t count = bp_least(bp_least(at.last - at.first, BP_MASK_RUN), per_sample - element);
-        bp_mask mask = bp_mask_make(p->step, at.first / per_sample, s->site, s->dropout);
+        bp_mask mask = bp_mask_make(p->step, place / per_sample, s->site, s->dropout);
         bp_mask_row(&mask, element, count, factor);
         uint64_t i = 0;
         for (; i + BP_V <= count; i += BP_V) {

@@ -4,6 +4,7 @@
 #include "core/base/random.h"
 #include "core/ir/step.h"
 #include "device/host/kernel.h"
+#include "device/host/vector/half.h"
 #include "device/host/vector/lanes.h"
 
 static uint64_t normal_tasks(const void *scalars)
@@ -54,7 +55,12 @@ static void store_run(const bp_host_call *call, uint64_t first, uint64_t last, u
     const float *x = p->x;
     const uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
     for (uint64_t i = first * BP_RUN_ELEMENTS; i < end; i++) {
-        bp_master_store((bp_dtype)call->dtypes[0], (bp_master)s->form, p->y, p->master, i, x[i]);
+        if (s->even != 0) {
+            bp_element_store(p->y, i, x[i], (bp_dtype)call->dtypes[0]);
+        } else {
+            bp_master_store((bp_dtype)call->dtypes[0], (bp_master)s->form, p->y, p->master, i,
+                            x[i]);
+        }
     }
 }
 

@@ -88,6 +88,7 @@ typedef struct settings {
     uint64_t sequence;          /* 0: the model's longest, at most 1024 */
     const char *length_buckets; /* BUCKETS_WORDS */
     uint64_t loss_rows;
+    uint64_t sequence_chunk;
     uint64_t time_chunk; /* 0: chosen */
     const char *checkpointing;
     bool calibrate;

@@ -334,6 +334,7 @@ static bp_status fill_spec(session *s)
     spec->sequence = sequence_of(s);
     cut_time(s);
     spec->loss_rows = (uint32_t)set->loss_rows;
+    spec->sequence_chunk = (uint32_t)set->sequence_chunk;
     spec->smoothing = set->label_smoothing;
     spec->noise = set->neftune / sqrt((double)spec->sequence);
     spec->eval_batch = set->command == COMMAND_EVAL || set->command == COMMAND_EMBED ||

@@ -235,7 +235,7 @@ TEST_ON_HOST(position_backward_agrees)
 static void drop_ones(kernel_device *on, int64_t samples, int64_t per_sample, uint32_t sample,
                       double dropout, float *to)
 {
-    bp_dropout_scalars s = {samples * per_sample, per_sample, SITE, dropout};
+    bp_dropout_scalars s = {samples * per_sample, per_sample, SITE, dropout, 0};
     kernel_case c;
     kernel_case_init(&c, on->device, BP_KERNEL_dropout, &s, 1, 1u << OPERAND(dropout, residual));
     float *x = AT(&c, dropout, x);
@@ -311,7 +311,7 @@ TEST_ON_HOST(forward_and_backward_share_masks)
 static void dropout_adds_the_residual_on(kernel_device *on)
 {
     for (uint32_t variant = 0; variant < 3; variant++) {
-        bp_dropout_scalars s = {9000, 4500, SITE, 0.3};
+        bp_dropout_scalars s = {9000, 4500, SITE, 0.3, 0};
         kernel_case c;
         kernel_case_init(&c, on->device, BP_KERNEL_dropout, &s, 1, 0);
         if (variant != 0) {

@@ -1,0 +1,87 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# --sequence-chunk through the program: equal bits for every chunk, whatever else is chosen, in fewer bytes; what
+# is refused.
+# verifies layers-51.a56a
+. "$(dirname "$0")/../lib.sh"
+
+awk 'BEGIN { for (i = 0; i < 400; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
+train() { # options..: sets digest
+    run train --data "$work/text" --output-dir "$work/run" --max-seq-length 32 --per-device-train-batch-size 2 --max-steps 3 \
+        --device host --json --quiet --overwrite-output-dir "$@"
+    digest=$(json state_digest)
+    [[ $code -eq 0 && -n $digest ]]
+    check $? "train $*" "$err"
+}
+same() { # CHUNKS options..: digests with these chunks are that without
+    local chunk whole
+    train "${@:2}"
+    whole=$digest
+    for chunk in $1; do
+        train "${@:2}" --sequence-chunk "$chunk"
+        [[ $digest == "$whole" ]]
+        check $? "chunks of $chunk: ${*:2} ($digest, not $whole)"
+    done
+}
+
+# Every family, chunks that divide the rows of a micro-batch and chunks that do not, a chunk of more than all rows.
+for model in tiny tiny-llama tiny-qwen3 tiny-olmo2 tiny-gemma2 tiny-phi3 tiny-granite tiny-neox; do
+    same '1 13 16 63 64 1000' --model "$model" --dropout 0.2
+    same 13 --model "$model" --bf16 --gradient-checkpointing full --threads 2
+done
+# Policies, types, what is trained, when it is updated, where it lives, who shares it.
+llama=(--model tiny-llama)
+all=(--lora-r 4 --target-modules all-linear)
+for policy in memory-poor sqrt selective:norm,attention auto; do
+    same 13 "${llama[@]}" --gradient-checkpointing "$policy" --threads 2 --arena 4MB
+done
+same 13 "${llama[@]}" --bf16 --gradient-accumulation-steps 3
+same 13 --model tiny --bf16 --gradient-dtype bf16 --gradient-accumulation-steps 2 --master fp32 --kernels portable
+same 13 "${llama[@]}" --fp16
+same 13 "${llama[@]}" --gradient-dtype int8 --gradient-accumulation-steps 2
+same 13 "${llama[@]}" --bf16 --tape-dtype fp8 --gradient-checkpointing full
+same 13 --model tiny --bf16 --weight-dtype fp8
+same 13 "${llama[@]}" "${all[@]}" --lora-dropout 0.1 --lora-bias all
+same 13 "${llama[@]}" "${all[@]}" --use-dora --lora-dropout 0.3 --bf16
+same 13 "${llama[@]}" "${all[@]}" --load-in-4bit --bf16
+same 13 "${llama[@]}" "${all[@]}" --load-in-8bit
+same 13 "${llama[@]}" --freeze '*mlp*'
+same 13 "${llama[@]}" --freeze '*layers.0*'
+same 13 "${llama[@]}" --gradient-release --max-grad-norm 0.5
+same 13 "${llama[@]}" --bf16 --gradient-release adama --max-grad-norm 0 --gradient-accumulation-steps 2
+same 13 "${llama[@]}" --optim schedule_free_adamw --validation-split 0.1 --eval-steps 2
+same 13 "${llama[@]}" --bf16 --virtual-ranks 2 --gradient-accumulation-steps 2
+same 13 "${llama[@]}" --virtual-ranks 2 --fabric threads:2 --gradient-accumulation-steps 2 --shard parameters
+same 13 "${llama[@]}" --bf16 --gradient-accumulation-steps 2 --offload "file:$work/tier:64MB" \
+    --offload-what weights,states,gradients,checkpoints --gradient-checkpointing full
+same 13 "${llama[@]}" --length-buckets 8,16
+same 13 "${llama[@]}" --packing --packing-strategy wrapped
+
+# A run is resumed with another chunk: it is no part of the result.
+train "${llama[@]}" --save-steps 2
+whole=$digest
+train "${llama[@]}" --stop-at-step 2 --sequence-chunk 16
+run train "${llama[@]}" --data "$work/text" --output-dir "$work/run" --max-seq-length 32 --per-device-train-batch-size 2 --max-steps 3 \
+    --device host --json --quiet --resume --sequence-chunk 7
+[[ $code -eq 0 && $(json state_digest) == "$whole" ]]
+check $? "resumed with another chunk" "$err"
+
+# Bytes: the activations of an MLP that is four times as wide as the stream are those of a chunk.
+bytes() { # CHUNK
+    run plan --model gpt2 --max-seq-length 1024 --per-device-train-batch-size 4 --gradient-checkpointing full --loss-chunk-rows 256 \
+        --bf16 --optim adamw_8bit --gradient-release --json --sequence-chunk "$1"
+    json arena_bytes | head -1
+}
+whole=$(bytes 0) chunked=$(bytes 256)
+inner=$((4 * 1024 * 4 * 768 * 2)) # of one activation, in bf16
+[[ $chunked -lt $((whole - inner)) ]]
+check $? "gpt2: $chunked bytes in chunks, $whole without; an inner activation has $inner"
+
+# What is refused, by name.
+expect 2 '--sequence-chunk: chunks of a sequence are for language models that read from left to right' \
+    plan --model tiny-bert --max-seq-length 32 --sequence-chunk 16
+expect 2 '--sequence-chunk' plan --model tiny-llama --max-seq-length 32 --sequence-chunk -1
+expect 2 '--sequence-chunk' plan --model tiny-llama --max-seq-length 32 --sequence-chunk many
+expect 2 '--sequence-chunk: products in fp8 have scales over all rows' \
+    plan --model tiny-llama --max-seq-length 32 --sequence-chunk 16 --bf16 --product-dtype fp8 --device cuda:sm_90a
+finish
