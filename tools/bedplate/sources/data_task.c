@@ -711,12 +711,13 @@ static const char *task_expected(const task_look *look)
                                                               : task;
 }
 
-/* Of a task that was named: as many classes as labels that are numbers need. A model whose files
- * name its classes has them. */
-static void task_count_classes(const task_look *look, settings *set)
+/* As many classes as labels that are numbers need, of a task that the data are for. A model whose
+ * files name its classes has them. */
+static void task_count_classes(const task_look *look, settings *set, const char *word)
 {
-    const bool same = strcmp(set->task, model_task_word((uint32_t)look->s.spec.config.task)) == 0;
-    const bool counts = look->kind != NULL && strcmp(set->task, look->kind) == 0;
+    const char *theirs = look->kind != NULL ? look->kind : row_forms[ROW_LABELLED].task;
+    const bool same = strcmp(word, model_task_word((uint32_t)look->s.spec.config.task)) == 0;
+    const bool counts = look->form == ROW_LABELLED && word[0] != 'r' && strcmp(word, theirs) == 0;
     if (!same && counts && look->numbers && look->classes > 2 && set->num_labels == 0) {
         set->num_labels = look->classes;
     }
@@ -732,7 +733,7 @@ static bp_status task_apply(task_look *look, settings *set)
             return task_contradicts(look, "the data contradict the task", set->task,
                                     task_expected(look));
         }
-        task_count_classes(look, set);
+        task_count_classes(look, set, set->task);
         return BP_OK;
     }
     BP_TRY(task_decide(look, &word));
@@ -747,9 +748,7 @@ static bp_status task_apply(task_look *look, settings *set)
                                               : look->classes;
     if (!same) {
         set->task = word;
-        if (look->numbers && counts && classes > 2) {
-            set->num_labels = classes;
-        }
+        task_count_classes(look, set, word);
     }
     task_say(look, set, !same ? word : model_task_word((uint32_t)own->task), classes);
     return BP_OK;
