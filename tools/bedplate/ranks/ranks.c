@@ -344,7 +344,7 @@ bp_status ranks_compare(const settings *set, const ranks_facts *facts, bp_error 
 /* Options that change a plan and no result; the likeliest first. */
 static const char *const plan_options[] = {
     "shard", "shard-ahead", "gradient-checkpointing", "threads",
-    "arena", "device",      "loss-chunk-rows"};
+    "arena", "device",      "loss-chunk-rows",        "sequence-chunk"};
 
 #define PLAN_OPTIONS (sizeof plan_options / sizeof plan_options[0])
 
