@@ -2,7 +2,7 @@
 /* Budgets by choices, and what would help. */
 #include "core/plan/search/budget.h"
 
-#include "core/plan/search/choice.h"
+#include "core/plan/search/offload_fit.h"
 
 static const char where[] = "budget";
 
@@ -49,12 +49,23 @@ static void budget_propose(const bp_budget_request *request, budget_work *work, 
     }
 }
 
+static bool budget_offloads(const bp_offload *most)
+{
+    return most->bases > 0 || most->states > 0 || most->weights > 0 || most->gradients > 0 ||
+           most->checkpoints > 0;
+}
+
 static bp_status budget_work_in(const bp_budget_request *request, budget_work *work,
                                 bp_budget *budget, bp_error *error)
 {
     bp_choice *c = &work->choice;
     const bp_fit_request fit = budget_fit(request);
-    const bp_status made = bp_choice_run(c, &fit, NULL, &request->memory, error);
+    bp_status made = bp_choice_run(c, &fit, NULL, &request->memory, error);
+    if (made == BP_OK && !c->fits && budget_offloads(&request->offload)) {
+        bp_offload_chosen chosen;
+        made =
+            bp_choice_offload(c, &fit, &request->offload, NULL, &request->memory, &chosen, error);
+    }
     if (made != BP_OK) {
         bp_choice_end(c, &request->memory);
         return made;

@@ -24,6 +24,9 @@ typedef struct bp_budget_request {
     bool free_policy; /* which activations are kept */
     bool free_batch;  /* how batch * accumulation is divided */
     bool free_chunk;  /* rows of a chunk of the loss */
+    /* Most that may live in a second memory where nothing fits otherwise: as little of it as fits
+     * does. All zero: nothing */
+    bp_offload offload;
     /* Specs that would do as well where nothing else fits: another update rule, fewer bits, a
      * second memory. Each is tried with every choice free; the caller's, may be NULL with a count
      * of 0 */

@@ -220,29 +220,54 @@ void bp_choice_end(bp_choice *c, const bp_lender *memory)
     }
 }
 
-bp_status bp_choice_report(const bp_spec *spec, uint64_t limit, const bp_lender *memory,
-                           bp_report *report, bp_error *error)
+bp_status bp_lent_plan_count(bp_lent_plan *lent, const bp_spec *spec, const bp_lender *memory,
+                             bp_error *error)
 {
     void *room = NULL, *at = NULL;
+    *lent = (bp_lent_plan){.bytes = 0};
     BP_TRY(bp_spec_check(spec, error));
     BP_TRY(choice_take(memory, sizeof(bp_plan), &room, error));
-    bp_plan *plan = memset(room, 0, sizeof *plan);
+    lent->plan = memset(room, 0, sizeof(bp_plan));
     const uint64_t scratch = bp_plan_scratch(spec);
     bp_status status = choice_take(memory, scratch, &at, error);
     if (status == BP_OK) {
-        status = bp_plan_count(plan, spec, at, scratch);
+        status = bp_plan_count(lent->plan, spec, at, scratch);
         memory->give_back(memory->user, at, scratch);
     }
-    const uint64_t bytes = plan->host_bytes;
-    status = status == BP_OK ? choice_take(memory, bytes, &at, error) : status;
-    if (status == BP_OK) {
-        status = bp_plan_measure(plan, (bp_report_wish){.limit = limit}, at, bytes);
-        memory->give_back(memory->user, at, bytes);
-    }
     if (status != BP_OK && error->code == BP_OK) {
-        *error = plan->error;
+        *error = lent->plan->error;
     }
-    *report = plan->report;
-    memory->give_back(memory->user, room, sizeof *plan);
+    lent->bytes = lent->plan->host_bytes;
+    status = status == BP_OK ? choice_take(memory, lent->bytes, &lent->memory, error) : status;
+    if (status != BP_OK) {
+        bp_lent_plan_end(lent, memory);
+    }
+    return status;
+}
+
+void bp_lent_plan_end(bp_lent_plan *lent, const bp_lender *memory)
+{
+    if (lent->memory != NULL) {
+        memory->give_back(memory->user, lent->memory, lent->bytes);
+    }
+    if (lent->plan != NULL) {
+        memory->give_back(memory->user, lent->plan, sizeof(bp_plan));
+    }
+    *lent = (bp_lent_plan){.bytes = 0};
+}
+
+bp_status bp_choice_report(const bp_spec *spec, uint64_t limit, const bp_lender *memory,
+                           bp_report *report, bp_error *error)
+{
+    bp_lent_plan lent;
+    *report = (bp_report){0};
+    BP_TRY(bp_lent_plan_count(&lent, spec, memory, error));
+    const bp_status status =
+        bp_plan_measure(lent.plan, (bp_report_wish){.limit = limit}, lent.memory, lent.bytes);
+    if (status != BP_OK && error->code == BP_OK) {
+        *error = lent.plan->error;
+    }
+    *report = lent.plan->report;
+    bp_lent_plan_end(&lent, memory);
     return status;
 }

@@ -57,6 +57,19 @@ uint32_t bp_choice_propose(const bp_fit_request *given, const bp_lender *memory,
 
 void bp_choice_end(bp_choice *c, const bp_lender *memory);
 
+/* A plan that was counted, in borrowed memory of its size. */
+typedef struct bp_lent_plan {
+    bp_plan *plan;
+    void *memory;
+    uint64_t bytes;
+} bp_lent_plan;
+
+/* Counts a plan and borrows what it needs; where that fails nothing stays borrowed. */
+bp_status bp_lent_plan_count(bp_lent_plan *lent, const bp_spec *spec, const bp_lender *memory,
+                             bp_error *error) BP_MUST_CHECK;
+
+void bp_lent_plan_end(bp_lent_plan *lent, const bp_lender *memory);
+
 /* What the plan of a spec says, made in memory that is given back at once; as bp_plan_measure says
  * it, so that beyond `limit` (0: there is none) the arena is a bound. */
 bp_status bp_choice_report(const bp_spec *spec, uint64_t limit, const bp_lender *memory,

@@ -6,9 +6,10 @@
 #include "core/ir/tier_versions.h"
 #include "core/ir/traffic.h"
 #include "core/plan/planned.h"
+#include "core/plan/search/offload_fit.h"
 #include "device/host/storage/tier_posix.h"
-#include "tools/bedplate/planning/choice.h"
 #include "tools/bedplate/app/memory.h"
+#include "tools/bedplate/app/output.h"
 #include "tools/bedplate/app/settings.h"
 
 /* What --offload-what names. */
@@ -18,14 +19,6 @@
 #define OFFLOAD_CHECKPOINTS 8u
 #define OFFLOAD_GRADIENTS   16u
 #define OFFLOAD_ALL         7u /* that costs no bytes written for every micro-batch */
-
-/* What was chosen to be offloaded, of the last kind of which not all does. */
-typedef struct offload_chosen {
-    bool made;
-    bp_offload_kind kind;
-    uint64_t moved; /* bytes a step, for what was chosen of that kind, less what is kept */
-    uint64_t least; /* no choice of it that fits moves less, where nothing is kept */
-} offload_chosen;
 
 typedef struct offload_choice {
     bool asked;
@@ -37,7 +30,7 @@ typedef struct offload_choice {
     bool two;       /* --offload-two-versions */
     bool resumes;   /* a checkpoint is gone on from, of which the file has to have a part */
     uint64_t step;  /* that checkpoint's */
-    offload_chosen chosen;
+    bp_offload_chosen chosen;
     bp_tier_posix file;
     bp_tier_versions versions; /* over the file; count 0: there is one version */
     memory_block room;
@@ -63,10 +56,6 @@ bp_status offload_check(const offload_choice *b, const settings *set, const bp_s
  * memory where the device is a GPU. */
 void offload_all(bp_spec *spec, uint32_t what);
 
-/* As little of it as fits the choice's budget, of a choice that fits with all of it; the choice's
- * record follows (tools/bedplate/planning/offload_select.c). */
-bp_status offload_select(bp_choice *c, offload_chosen *chosen, bp_error *error) BP_MUST_CHECK;
-
 /* Bytes of the process's memory that the file is read and written through, and of what is known of
  * its pages; 0: nothing is offloaded. */
 uint64_t offload_room(const offload_choice *b, const bp_plan *plan);
@@ -86,7 +75,7 @@ void offload_close(offload_choice *b);
 typedef struct offload_traffic {
     bp_traffic step;
     bp_rates rates;
-    offload_chosen choice;
+    bp_offload_chosen choice;
     bp_resident resident;
     uint64_t bytes;   /* that are offloaded; 0: nothing does */
     bool host;        /* in the host's memory */
@@ -98,25 +87,5 @@ bp_status offload_traffic_find(const bp_plan *plan, const offload_choice *b, con
                                bp_error *error) BP_MUST_CHECK;
 void offload_json(output *out, const offload_traffic *t);
 void offload_put(bp_text *text, const offload_traffic *t);
-
-/* Room of the arena in which stays what was fetched from the offload tier. */
-/* Of a step, below. */
-typedef struct offload_bytes {
-    uint64_t moved; /* read and written */
-    uint64_t written;
-} offload_bytes;
-
-/* Bytes that a step moves for each buffer of a plan: moved[buffers], which is zero before. Returns
- * how many of them all are written. */
-uint64_t offload_moved(const bp_plan *plan, uint64_t *moved);
-
-/* What a step of a spec moves, were its plan to have no waste. */
-bp_status offload_moves(const bp_spec *spec, offload_bytes *moved, bp_error *error) BP_MUST_CHECK;
-
-/* Sets spec->offload.room so that the plan has at most `budget` bytes, as that of the spec without
- * it has: to 0 where no room is found that leads there. *moved as above, *arena the plan's bytes or
- * more. */
-bp_status offload_resident(bp_spec *spec, uint64_t budget, uint64_t *arena, offload_bytes *moved,
-                           bp_error *error) BP_MUST_CHECK;
 
 #endif

@@ -418,21 +418,6 @@ bp_status session_save_rates(session *s)
     return calibrate_write(s->store, s->set->output_dir, &s->rated, &s->rates, &s->error);
 }
 
-/* Where nothing fits, some of it is offloaded. */
-static bp_status choose_offload(session *s, const bp_fit_request *request, const bp_rates *rates)
-{
-    bp_choice above = s->choice;
-    bp_fit_request all = *request;
-    offload_all(&all.spec, s->offload.what);
-    s->choice = (bp_choice){.made = false};
-    bp_status status = bp_choice_run(&s->choice, &all, rates, &dry_run_lender, &s->error);
-    if (status == BP_OK && s->choice.fits) {
-        status = offload_select(&s->choice, &s->offload.chosen, &s->error);
-    }
-    bp_choice_end(&above, &dry_run_lender);
-    return status;
-}
-
 /* All ranks make the choice of the one that owns most. */
 static bp_status choose_options(session *s)
 {
@@ -448,7 +433,10 @@ static bp_status choose_options(session *s)
     const bp_rates *rates = s->calibrated ? &s->rates : NULL;
     bp_status status = bp_choice_run(&s->choice, &request, rates, &dry_run_lender, &s->error);
     if (status == BP_OK && !s->choice.fits && s->offload.asked && !s->offload.flash) {
-        status = choose_offload(s, &request, rates);
+        bp_spec all = request.spec;
+        offload_all(&all, s->offload.what);
+        status = bp_choice_offload(&s->choice, &request, &all.offload, rates, &dry_run_lender,
+                                   &s->offload.chosen, &s->error);
     }
     BP_TRY(adapter_blame(s->set, status, &s->error));
     s->spec = s->choice.fit.spec;

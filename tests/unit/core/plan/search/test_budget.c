@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "core/plan/search/budget.h"
+#include "layers/families/transformer.h"
 #include "optim/rules.h"
 #include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/plans/plan_made.h"
@@ -144,6 +145,35 @@ static void where_no_choice_helps_another_spec_may(void **state)
 }
 
 /* verifies compile-40.6d5c */
+static void what_may_be_offloaded_is_as_far_as_it_has_to(void **state)
+{
+    (void)state;
+    bp_budget_request request = budget_request(0);
+    bp_error error = {.code = BP_OK};
+    bp_budget budget;
+    SET_FAMILY(&request.spec.config, bp_transformer, width, 256);
+    const uint64_t all = planned_bytes(&request.spec);
+    request.arena = all - (all >> 4);
+    assert_int_equal(bp_budget_find(&request, &budget, &error), BP_ERR_FIT);
+    bp_budget_end(&budget, &request.memory);
+    request.offload = (bp_offload){.states = BP_OFFLOAD_ALL, .ahead = 1};
+    error = (bp_error){.code = BP_OK};
+    assert_int_equal(bp_budget_find(&request, &budget, &error), BP_OK);
+    assert_true(budget.arena_bytes <= request.arena);
+    assert_true(budget.spec.offload.states > 0);
+    assert_true(budget.spec.offload.part_count > 0);
+    assert_true(planned_bytes(&budget.spec) <= request.arena);
+    bp_budget_end(&budget, &request.memory);
+    request.arena = 1 << 16;
+    error = (bp_error){.code = BP_OK};
+    assert_int_equal(bp_budget_find(&request, &budget, &error), BP_ERR_FIT);
+    assert_true(budget.arena_bytes < all);
+    bp_budget_end(&budget, &request.memory);
+    assert_int_equal(lent, 0);
+    assert_true(most <= BP_BUDGET_PIECES);
+}
+
+/* verifies compile-40.6d5c */
 static void what_is_no_budget_is_refused(void **state)
 {
     (void)state;
@@ -184,6 +214,7 @@ int main(void)
         cmocka_unit_test(a_budget_that_fits_is_the_plan_s),
         cmocka_unit_test(one_that_is_too_small_says_what_helps),
         cmocka_unit_test(where_no_choice_helps_another_spec_may),
+        cmocka_unit_test(what_may_be_offloaded_is_as_far_as_it_has_to),
         cmocka_unit_test(what_is_no_budget_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
