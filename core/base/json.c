@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The JSON reader's grammar: which event may come next. */
-#include "core/base/json_private.h"
+#include "core/base/json.h"
 
 #include <string.h>
 
@@ -41,6 +41,10 @@ bp_status bp_json_refuse(bp_json *json, const char *text)
     return json->status;
 }
 
+static bp_status json_take_string(bp_json *json, bool *whole);
+static bp_status json_add_key(bp_json *json);
+static void json_drop_keys(bp_json *json);
+
 /* Asks the source for more; false at the end or after a failure. */
 static bool refill(bp_json *json)
 {
@@ -64,7 +68,8 @@ static bool refill(bp_json *json)
     return count > 0;
 }
 
-int bp_json_peek(bp_json *json)
+/* The next byte without taking it, or -1 at the end or when the source failed. */
+static int json_peek(bp_json *json)
 {
     if (json->at == json->end && !refill(json)) {
         return -1;
@@ -110,10 +115,10 @@ bp_status bp_json_init(bp_json *json, const bp_json_source *source, const bp_jso
 /* The next byte that is no white space, not taken; -1 at the end. */
 static int peek_token(bp_json *json)
 {
-    int byte = bp_json_peek(json);
+    int byte = json_peek(json);
     while (byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r') {
         json->at++;
-        byte = bp_json_peek(json);
+        byte = json_peek(json);
     }
     return byte;
 }
@@ -143,7 +148,7 @@ static bp_status end_container(bp_json *json, bp_json_event *event)
 {
     json->at++;
     event->kind = in_object(json) ? BP_JSON_OBJECT_END : BP_JSON_ARRAY_END;
-    bp_json_drop_keys(json);
+    json_drop_keys(json);
     json->depth--;
     event->depth = json->depth;
     json->expect = EXPECT_COMMA;
@@ -153,7 +158,7 @@ static bp_status end_container(bp_json *json, bp_json_event *event)
 static bp_status take_word(bp_json *json, bp_json_event *event, const char *word, bp_json_kind kind)
 {
     for (; *word != '\0'; word++) {
-        if (bp_json_peek(json) != *word) {
+        if (json_peek(json) != *word) {
             return bp_json_refuse(json, "a value is none of true, false, null");
         }
         json->at++;
@@ -172,7 +177,7 @@ static bool in_number(int byte)
 static bp_status json_take_number(bp_json *json, bp_json_event *event)
 {
     json->text_used = 0;
-    for (int byte = bp_json_peek(json); in_number(byte); byte = bp_json_peek(json)) {
+    for (int byte = json_peek(json); in_number(byte); byte = json_peek(json)) {
         if (json->text_used + 1 == json->text_bytes) {
             return bp_json_refuse(json, "a number has more characters than the limit");
         }
@@ -202,7 +207,7 @@ static bp_status json_take_number(bp_json *json, bp_json_event *event)
 static bp_status take_text(bp_json *json, bp_json_event *event)
 {
     bool whole;
-    BP_TRY(bp_json_take_string(json, &whole));
+    BP_TRY(json_take_string(json, &whole));
     json->in_text = !whole;
     event->kind = whole ? BP_JSON_TEXT : BP_JSON_TEXT_PART;
     event->text = json->text;
@@ -243,11 +248,11 @@ static bp_status json_take_key(bp_json *json, bp_json_event *event, int token)
     }
     json->at++;
     bool whole;
-    BP_TRY(bp_json_take_string(json, &whole));
+    BP_TRY(json_take_string(json, &whole));
     if (!whole) {
         return bp_json_refuse(json, "a key is longer than the limit");
     }
-    BP_TRY(bp_json_add_key(json));
+    BP_TRY(json_add_key(json));
     event->kind = BP_JSON_KEY;
     event->text = json->text;
     event->length = json->text_used;
@@ -365,7 +370,7 @@ static bp_status take_hex(bp_json *json, uint32_t *code)
 {
     *code = 0;
     for (int i = 0; i < 4; i++) {
-        int value = hex_value(bp_json_peek(json));
+        int value = hex_value(json_peek(json));
         if (value < 0) {
             return bp_json_refuse(json, "\\u must be followed by four hexadecimal digits");
         }
@@ -386,7 +391,7 @@ static bp_status take_unicode(bp_json *json)
     if (code >= 0xd800 && code <= 0xdbff) {
         static const char *const missing = "a high surrogate without the low one behind it";
         for (int i = 0; i < 2; i++) {
-            if (bp_json_peek(json) != "\\u"[i]) {
+            if (json_peek(json) != "\\u"[i]) {
                 return bp_json_refuse(json, missing);
             }
             json->at++;
@@ -406,7 +411,7 @@ static bp_status take_escape(bp_json *json)
 {
     static const char letters[] = "\"\\/bfnrt";
     static const char values[] = "\"\\/\b\f\n\r\t";
-    int letter = bp_json_peek(json);
+    int letter = json_peek(json);
     if (letter == 'u') {
         json->at++;
         return take_unicode(json);
@@ -456,7 +461,7 @@ static bp_status take_utf8(bp_json *json, int lead)
     int low = row->low;
     int high = row->high;
     for (int i = 0; i < row->continuations; i++) {
-        int byte = bp_json_peek(json);
+        int byte = json_peek(json);
         if (byte < low || byte > high) {
             return bp_json_refuse(json, wrong);
         }
@@ -486,13 +491,15 @@ static void take_plain(bp_json *json)
     json->text_used += count;
 }
 
-bp_status bp_json_take_string(bp_json *json, bool *whole)
+/* Reads from where the opening quote was taken, or goes on with a string of which parts are out.
+ * *whole is false when the room is full before the string ends. */
+static bp_status json_take_string(bp_json *json, bool *whole)
 {
     json->text_used = 0;
     *whole = false;
     while (json->text_bytes - json->text_used >= CHARACTER_ROOM) {
         take_plain(json);
-        int byte = bp_json_peek(json);
+        int byte = json_peek(json);
         if (byte < 0) {
             return bp_json_refuse(json, "a string has no closing quote");
         }
@@ -533,7 +540,8 @@ uint64_t bp_json_keys_bytes(uint64_t keys)
     return bp_size_mul(rounded, PAIR_BYTES);
 }
 
-bp_status bp_json_add_key(bp_json *json)
+/* The key in the text room joins the keys of the innermost object; refused if it is there. */
+static bp_status json_add_key(bp_json *json)
 {
     if (json->slot_count == 0) {
         return BP_OK;
@@ -560,7 +568,8 @@ bp_status bp_json_add_key(bp_json *json)
     return BP_OK;
 }
 
-void bp_json_drop_keys(bp_json *json)
+/* The keys of the innermost container are forgotten. */
+static void json_drop_keys(bp_json *json)
 {
     while (json->stack_used > json->key_mark[json->depth - 1]) {
         json->slots[json->stack[--json->stack_used]] = 0;

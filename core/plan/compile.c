@@ -197,8 +197,8 @@ bp_status compile_fixed(bp_compile *compile, bp_builder *builder)
     uint32_t control = 0;
     uint32_t result = 0;
     compile->input_count = bp_input_declare(spec, compile->input);
-    BP_TRY(fixed_buffer(builder, "inputs", BP_SCOPE_RESIDENT, bp_compile_input_bytes(spec),
-                        &compile->inputs));
+    const uint64_t inputs = bp_size_mul(bp_compile_micro_bytes(spec), bp_compile_micros(spec));
+    BP_TRY(fixed_buffer(builder, "inputs", BP_SCOPE_RESIDENT, inputs, &compile->inputs));
     BP_TRY(
         fixed_buffer(builder, "control", BP_SCOPE_PERSISTENT, sizeof(bp_control_block), &control));
     BP_TRY(fixed_buffer(builder, "result", BP_SCOPE_RESIDENT, sizeof(bp_result_block), &result));
@@ -361,6 +361,27 @@ void compile_update(bp_builder *builder)
     optimizer->norms(builder);
     optimizer->decide(builder, false, true);
     compile_apply(builder);
+}
+
+static bp_ref *boundaries(const bp_compile *compile, bp_ref *table, uint32_t micro)
+{
+    return table + (size_t)micro * (compile->stages + 1);
+}
+
+/* Names the stage that the next ops belong to; action is UINT32_MAX outside a schedule. */
+static void compile_enter(bp_compile *compile, bp_builder *builder, uint32_t stage, uint32_t action)
+{
+    builder->spec->model->stage_name(&builder->spec->config, stage, compile->label);
+    builder->label = compile->label;
+    builder->stage = stage;
+    builder->action = action;
+}
+
+/* A call of a stage with nothing but its input known. */
+static bp_stage_call compile_call(const bp_compile *compile, uint32_t stage, uint32_t micro)
+{
+    return (bp_stage_call){.stage = stage,
+                           .input = boundaries(compile, compile->boundary, micro)[stage]};
 }
 
 /* A program that only goes forward, through every stage once. */
@@ -649,11 +670,6 @@ uint32_t bp_compile_runs(const bp_spec *spec, bp_program_kind program)
     }
 }
 
-uint64_t bp_compile_input_bytes(const bp_spec *spec)
-{
-    return bp_size_mul(bp_compile_micro_bytes(spec), bp_compile_micros(spec));
-}
-
 /* What an emission takes beside its graph; names where the graph has none of its own. */
 typedef struct emission_parts {
     void *parameters, *names, *scratch;
@@ -735,11 +751,6 @@ bp_status bp_compile_count(const bp_spec *spec, bp_arena *memory, bp_graph_limit
 /* Walking through stage actions: which boundaries, tapes and gradients are the newest
  * of each micro-batch. */
 
-static bp_ref *boundaries(const bp_compile *compile, bp_ref *table, uint32_t micro)
-{
-    return table + (size_t)micro * (compile->stages + 1);
-}
-
 static bp_ref *tape_of(const bp_compile *compile, uint32_t stage, uint32_t micro)
 {
     return compile->tape[(size_t)micro * compile->stages + stage];
@@ -799,20 +810,6 @@ void compile_begin(bp_compile *compile, bp_builder *builder, bp_program_kind pro
         program != BP_PROGRAM_UPDATE) {
         bp_rows_put(builder);
     }
-}
-
-void compile_enter(bp_compile *compile, bp_builder *builder, uint32_t stage, uint32_t action)
-{
-    builder->spec->model->stage_name(&builder->spec->config, stage, compile->label);
-    builder->label = compile->label;
-    builder->stage = stage;
-    builder->action = action;
-}
-
-bp_stage_call compile_call(const bp_compile *compile, uint32_t stage, uint32_t micro)
-{
-    return (bp_stage_call){.stage = stage,
-                           .input = boundaries(compile, compile->boundary, micro)[stage]};
 }
 
 static uint32_t more_rows(uint32_t before, uint32_t after, uint32_t most)

@@ -114,10 +114,9 @@ bp_status bp_compile_run(bp_compile *compile, bp_builder *builder, bp_graph *gra
                          const bp_spec *spec, bp_arena *memory) BP_MUST_CHECK;
 
 /* Bytes of a micro-batch's step block and inputs; micro-batches that lie there one after the other
- * (all of a group's with gradient release, else 1), and the bytes of them all. */
+ * (all of a group's with gradient release, else 1). */
 uint64_t bp_compile_micro_bytes(const bp_spec *spec);
 uint32_t bp_compile_micros(const bp_spec *spec);
-uint64_t bp_compile_input_bytes(const bp_spec *spec);
 
 /* How often a step runs a program. */
 uint32_t bp_compile_runs(const bp_spec *spec, bp_program_kind program);

@@ -122,12 +122,6 @@ void compile_begin(bp_compile *compile, bp_builder *builder, bp_program_kind pro
 /* Points the emitter at the step block and inputs of a micro-batch of the program. */
 void compile_inputs(const bp_compile *compile, bp_builder *builder, uint32_t micro);
 
-/* Names the stage that the next ops belong to; action is UINT32_MAX outside a schedule. */
-void compile_enter(bp_compile *compile, bp_builder *builder, uint32_t stage, uint32_t action);
-
-/* A call of a stage with nothing but its input known. */
-bp_stage_call compile_call(const bp_compile *compile, uint32_t stage, uint32_t micro);
-
 /* What the backward of call->stage is asked for: whether its input's gradient is read, and whether
  * a table's is formed later. compile->first and the slices are chosen. */
 void compile_ask(const bp_compile *compile, bp_stage_call *call);
