@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/number.h"
+#include "core/base/sort.h"
 #include "tools/formats/data/data_documents.h"
 
 enum { WINDOW_BYTES = BP_LABEL_SURVEY_SCRATCH - BP_DOCUMENTS_SCRATCH };
@@ -39,18 +40,10 @@ bp_status bp_label_survey_take(bp_label_survey *s, bp_data_reader *reader, const
     return BP_OK;
 }
 
-/* At most 1024 names: insertion does. */
-static void survey_sort(bp_class_names *names)
+/* Names by where they begin, of which no two are the same. */
+static bool survey_before(const void *text, uint32_t a, uint32_t b)
 {
-    for (uint32_t i = 1; i < names->count; i++) {
-        const uint32_t start = names->start[i];
-        uint32_t at = i;
-        while (at > 0 && strcmp(names->text + names->start[at - 1], names->text + start) > 0) {
-            names->start[at] = names->start[at - 1];
-            at--;
-        }
-        names->start[at] = start;
-    }
+    return strcmp((const char *)text + a, (const char *)text + b) < 0;
 }
 
 static bp_status survey_files(bp_label_survey *s, const bp_data *data, bp_documents *documents,
@@ -66,7 +59,7 @@ static bp_status survey_files(bp_label_survey *s, const bp_data *data, bp_docume
         BP_TRY(bp_data_reader_begin(&reader));
         BP_TRY(bp_documents_read(documents, &reader, data->format, scratch));
     }
-    survey_sort(s->names);
+    bp_order(s->names->start, s->names->count, survey_before, s->names->text);
     return BP_OK;
 }
 
