@@ -66,8 +66,7 @@ static bool buckets_runs(bp_program_kind program)
 
 uint64_t bp_length_buckets_bytes(const bp_spec *spec, const bp_graph_limits *rows)
 {
-    uint64_t each =
-        bp_size_add(bp_graph_bytes(rows), sizeof(bp_length_bucket) + sizeof(bp_length_run));
+    uint64_t each = bp_size_add(bp_graph_bytes(rows), sizeof(bp_length_bucket));
     each = bp_size_add(each, 4 * BUCKETS_ALIGNMENT);
     return bp_size_mul(each, spec->length_count);
 }

@@ -43,13 +43,12 @@ static uint64_t plan_run_bytes(const bp_spec *spec, const bp_graph_limits *rows)
 {
     const uint64_t linked = bp_link_bytes(rows, spec->device, spec->poison);
     return bp_size_add(bp_size_mul(linked, 1 + (uint64_t)spec->length_count),
-                       bp_working_bytes(spec));
+                       bp_working_bytes(spec, rows->buffers));
 }
 
 uint64_t bp_plan_bytes(const bp_spec *spec, const bp_graph_limits *rows)
 {
     uint64_t tables = bp_size_add(bp_graph_bytes(rows), bp_compile_bytes(spec));
-    tables = bp_size_add(tables, (uint64_t)rows->buffers * sizeof(uint32_t));
     tables = bp_size_add(tables, bp_length_buckets_bytes(spec, rows));
     const uint64_t linked = plan_run_bytes(spec, rows);
     uint64_t scratch = plan_scratch(spec, rows) + ALLOCATE_ALIGNMENT;
@@ -161,10 +160,7 @@ static bp_status plan_lay_out(bp_plan *plan, bool runs, bp_report_wish wish,
 static bp_status plan_leave_room(bp_plan *plan)
 {
     const uint64_t used = plan->memory.used;
-    const uint64_t state = (uint64_t)plan->graph.used.buffers * sizeof(uint32_t);
-    const uint64_t lengths = plan->bucket_count * sizeof(bp_length_run);
-    const uint64_t run = plan_run_bytes(&plan->spec, &plan->graph.used) + state + lengths;
-    const uint64_t all = bp_size_add(used, run);
+    const uint64_t all = bp_size_add(used, plan_run_bytes(&plan->spec, &plan->graph.used));
     plan->used = plan->memory.used;
     plan->report.host_bytes = all > plan->memory.peak ? all : plan->memory.peak;
     return all <= plan->memory.size ? BP_OK : plan_small(plan);

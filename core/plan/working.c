@@ -3,33 +3,28 @@
 #include "core/plan/working.h"
 
 #include "core/ir/device.h"
+#include "core/plan/buckets.h"
 #include "core/plan/compile.h"
 
-#define WORKING_PIECES 16                  /* separate pieces, each of which may be padded */
-#define SORTED_BYTES   ((uint64_t)1 << 20) /* kept results, at most */
-#define SORTED_GROUPS  64
+#define SORTED_BYTES  ((uint64_t)1 << 20) /* kept results, at most */
+#define SORTED_GROUPS 64
 
-uint64_t bp_working_logits(const bp_spec *spec)
+static uint64_t working_logits(const bp_spec *spec)
 {
     uint64_t made = spec->generate_context > 0
                         ? bp_size_mul(bp_spec_decode_rows(spec), spec->config.vocabulary)
                         : 0;
     uint64_t kept = bp_size_mul(bp_compile_logits_rows(spec), bp_compile_logits_width(spec));
-    return bp_size_mul(made > kept ? made : kept, sizeof(float));
+    return made > kept ? made : kept;
 }
 
-uint64_t bp_working_column(const bp_spec *spec, const bp_input *input)
+static uint64_t working_column(const bp_spec *spec, const bp_input *input)
 {
     const uint64_t group = bp_size_mul(spec->batch, spec->accumulation);
     const uint64_t evaluated = spec->evaluate ? bp_spec_eval_batch(spec) : 0;
     const uint64_t samples = evaluated > group ? evaluated : group;
     const uint64_t elements = bp_size_mul(samples, bp_input_elements(input));
     return bp_size_mul(elements, bp_dtype_bytes(input->dtype));
-}
-
-uint64_t bp_working_longest(const bp_spec *spec)
-{
-    return spec->length_count > 0 ? bp_size_mul(spec->accumulation, sizeof(uint32_t)) : 0;
 }
 
 uint64_t bp_working_sample_logits(const bp_spec *spec)
@@ -77,29 +72,52 @@ uint64_t bp_working_round(const bp_spec *spec, bool losses)
     return spec->evaluate ? bp_size_mul(pieces, bp_working_piece(spec, losses)) : 0;
 }
 
-static uint64_t working_sorted(const bp_spec *spec)
-{
-    const uint64_t groups = bp_working_sorted_groups(spec);
-    const uint64_t kept =
-        bp_size_mul(bp_size_mul(working_sample(spec), bp_spec_eval_batch(spec)), groups);
-    const uint64_t windows = (uint64_t)bp_spec_eval_batch(spec) * sizeof(uint64_t);
-    const uint64_t sorted = groups > 0 ? bp_size_add(kept, windows + 5 * BP_WORKING_ALIGNMENT) : 0;
-    const uint64_t round = spec->evaluate ? BP_WORKING_ALIGNMENT : 0;
-    return bp_size_add(sorted, bp_size_add(bp_working_round(spec, groups > 0), round));
-}
-
-uint64_t bp_working_bytes(const bp_spec *spec)
+bp_status bp_working_allocate(bp_working *working, const bp_spec *spec, uint32_t buffers,
+                              bp_arena *memory)
 {
     bp_input rows[BP_INPUTS_MAX];
-    const uint32_t count = bp_input_declare(spec, rows);
-    uint64_t bytes = 2 * bp_compile_micro_bytes(spec) + BP_TRANSFER_BYTES;
-    for (uint32_t i = 0; i < count; i++) {
-        bytes = bp_size_add(bytes, bp_working_column(spec, &rows[i]));
+    const uint32_t count = bp_input_declare(spec, rows), groups = bp_working_sorted_groups(spec);
+    const uint64_t batch = bp_spec_eval_batch(spec), samples = groups * batch;
+    const uint64_t micro = bp_compile_micro_bytes(spec);
+    const uint64_t logits = groups > 0 ? bp_working_sample_logits(spec) : 0;
+    const struct {
+        void **to;
+        uint64_t rows;
+        size_t row_bytes;
+    } piece[] = {
+        {&working->state, buffers, sizeof(uint32_t)},
+        {&working->staging[0], micro, 1},
+        {&working->staging[1], micro, 1},
+        {&working->window, BP_FEED_SCRATCH(spec->sequence), sizeof(int32_t)},
+        {&working->logits, working_logits(spec), sizeof(float)},
+        {&working->transfer, BP_TRANSFER_BYTES, 1},
+        {&working->device, spec->device->context_bytes, 1},
+        {&working->longest, spec->length_count > 0 ? spec->accumulation : 0, sizeof(uint32_t)},
+        {&working->lengths, spec->length_count, sizeof(bp_length_run)},
+        {&working->round, bp_working_round(spec, groups > 0), 1},
+        {&working->order, samples, sizeof(uint32_t)},
+        {&working->tokens, samples, sizeof(uint32_t)},
+        {&working->losses, bp_size_mul(samples, spec->sequence), sizeof(float)},
+        {&working->kept, bp_size_mul(samples, logits), sizeof(float)},
+        {&working->windows, groups > 0 ? batch : 0, sizeof(uint64_t)},
+    };
+    for (size_t i = 0; i < sizeof piece / sizeof piece[0]; i++) {
+        BP_TRY(bp_arena_rows(memory, piece[i].rows, piece[i].row_bytes, BP_WORKING_ALIGNMENT,
+                             piece[i].to));
     }
-    bytes = bp_size_add(bytes, bp_working_logits(spec));
-    bytes = bp_size_add(bytes, BP_FEED_SCRATCH(spec->sequence) * sizeof(int32_t));
-    bytes = bp_size_add(bytes, bp_working_longest(spec));
-    bytes = bp_size_add(bytes, working_sorted(spec));
-    bytes = bp_size_add(bytes, spec->device->context_bytes);
-    return bp_size_add(bytes, WORKING_PIECES * BP_WORKING_ALIGNMENT);
+    for (uint32_t i = 0; i < count; i++) {
+        BP_TRY(bp_arena_rows(memory, working_column(spec, &rows[i]), 1, BP_WORKING_ALIGNMENT,
+                             &working->column[i]));
+    }
+    return BP_OK;
+}
+
+uint64_t bp_working_bytes(const bp_spec *spec, uint32_t buffers)
+{
+    bp_arena count;
+    bp_working working;
+    bp_arena_count(&count);
+    const bp_status status = bp_working_allocate(&working, spec, buffers, &count);
+    (void)status; /* what is too much for it is BP_SIZE_INVALID */
+    return bp_arena_counted(&count);
 }

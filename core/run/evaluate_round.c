@@ -7,18 +7,14 @@
 
 #include "core/ir/step.h"
 
-bp_status evaluate_round_allocate(bp_runtime *runtime, bool losses)
+void evaluate_round_place(bp_runtime *runtime, void *memory, bool losses)
 {
-    const uint64_t bytes = bp_working_round(&runtime->plan->spec, losses);
-    void *at = NULL;
-    if (bytes == 0) {
-        return BP_OK;
+    const bp_spec *spec = &runtime->plan->spec;
+    if (spec->evaluate) {
+        memset(memory, 0, (size_t)bp_working_round(spec, losses));
+        runtime->round =
+            (bp_round){.mine = memory, .all = (uint8_t *)memory + bp_working_piece(spec, losses)};
     }
-    BP_TRY(bp_arena_allocate(&runtime->plan->memory, (size_t)bytes, BP_WORKING_ALIGNMENT, &at));
-    memset(at, 0, (size_t)bytes);
-    runtime->round = (bp_round){
-        .mine = at, .all = (uint8_t *)at + bp_working_piece(&runtime->plan->spec, losses)};
-    return BP_OK;
 }
 
 uint32_t evaluate_ranks(const bp_runtime *runtime)

@@ -22,8 +22,8 @@ typedef struct evaluate_round {
     const void *user;
 } evaluate_round;
 
-/* Takes plan memory for it, where a token's loss has a place in it (`losses`) or not. */
-bp_status evaluate_round_allocate(bp_runtime *runtime, bool losses) BP_MUST_CHECK;
+/* Gives it its memory, where a token's loss has a place in it (`losses`) or not. */
+void evaluate_round_place(bp_runtime *runtime, void *memory, bool losses);
 
 /* Micro-batches of a round, at most. */
 uint32_t evaluate_ranks(const bp_runtime *runtime);

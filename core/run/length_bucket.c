@@ -2,7 +2,6 @@
 /* Length buckets on a device. */
 #include "core/run/length_bucket.h"
 
-#include "core/plan/working.h"
 #include "core/run/runtime.h"
 
 /* What a length runs: the first and the later micro-batches of a group, or its only program, and
@@ -30,13 +29,6 @@ bp_length_run *bp_length_bucket_run(const bp_runtime *runtime, const bp_length_b
 bp_status bp_length_bucket_link(bp_runtime *runtime)
 {
     bp_plan *plan = runtime->plan;
-    void *rows = NULL;
-    if (plan->bucket_count == 0) {
-        return BP_OK;
-    }
-    BP_TRY(bp_arena_allocate(&plan->memory, plan->bucket_count * sizeof(bp_length_run),
-                             BP_WORKING_ALIGNMENT, &rows));
-    runtime->lengths = rows;
     for (uint32_t i = 0; i < plan->bucket_count; i++) {
         runtime->lengths[i] = (bp_length_run){.runs = 0};
         BP_TRY(bp_link_graph(&runtime->lengths[i].link, &plan->buckets[i].graph, plan->spec.device,

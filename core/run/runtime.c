@@ -10,12 +10,6 @@
 
 static const char where[] = "runtime";
 
-/* The plan has left room for all of it. */
-static bp_status runtime_allocate(bp_runtime *runtime, uint64_t bytes, void **out)
-{
-    return bp_arena_allocate(&runtime->plan->memory, (size_t)bytes, BP_WORKING_ALIGNMENT, out);
-}
-
 bp_status bp_runtime_require(bp_runtime *runtime, bool state, const char *text)
 {
     return state ? BP_OK : bp_error_set(&runtime->error, BP_ERR_USAGE, where, text, NULL);
@@ -27,70 +21,58 @@ static bool name_before(const void *user, uint32_t a, uint32_t b)
     return strcmp(bp_graph_name(graph, a), bp_graph_name(graph, b)) < 0;
 }
 
-static bp_status order_state(bp_runtime *runtime)
+static void order_state(bp_runtime *runtime)
 {
     const bp_graph *graph = &runtime->plan->graph;
-    void *state = NULL;
-    BP_TRY(runtime_allocate(runtime, graph->used.buffers * sizeof(uint32_t), &state));
-    runtime->state = state;
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
         if (graph->buffers[i].scope == BP_SCOPE_PERSISTENT) {
             runtime->state[runtime->state_count++] = i;
         }
     }
     bp_order(runtime->state, runtime->state_count, name_before, graph);
-    return BP_OK;
 }
 
 /* One column of the group for each declared input. */
-static bp_status allocate_columns(bp_runtime *runtime)
+static void set_columns(bp_runtime *runtime, const bp_working *working)
 {
     const bp_compile *compile = &runtime->plan->compile;
     bp_group *group = &runtime->group;
     group->columns = compile->input_count;
     for (uint32_t i = 0; i < group->columns; i++) {
         const bp_input *input = &compile->input[i];
-        bp_column *column = &group->column[i];
-        *column = (bp_column){.from = input->from,
-                              .dtype = input->dtype,
-                              .elements = (uint32_t)bp_input_elements(input),
-                              .fill = input->fill};
-        BP_TRY(runtime_allocate(runtime, bp_working_column(&runtime->plan->spec, input),
-                                &column->data));
+        group->column[i] = (bp_column){.from = input->from,
+                                       .dtype = input->dtype,
+                                       .elements = (uint32_t)bp_input_elements(input),
+                                       .fill = input->fill,
+                                       .data = working->column[i]};
     }
-    return BP_OK;
 }
 
+/* The plan has left room for all of it. */
 static bp_status allocate_working(bp_runtime *runtime)
 {
     const bp_spec *spec = &runtime->plan->spec;
-    void *piece[7];
-    const uint64_t bytes[7] = {bp_compile_micro_bytes(spec),
-                               bp_compile_micro_bytes(spec),
-                               BP_FEED_SCRATCH(spec->sequence) * sizeof(int32_t),
-                               bp_working_logits(spec),
-                               BP_TRANSFER_BYTES,
-                               spec->device->context_bytes,
-                               bp_working_longest(spec)};
-    for (int i = 0; i < 7; i++) {
-        BP_TRY(runtime_allocate(runtime, bytes[i], &piece[i]));
-    }
-    runtime->group.longest = spec->length_count > 0 ? piece[6] : NULL;
-    runtime->staging[0] = piece[0];
-    runtime->staging[1] = piece[1];
-    runtime->window = piece[2];
-    runtime->logits_host = piece[3];
-    runtime->transfer = piece[4];
-    runtime->device = piece[5];
-    memset(runtime->device, 0, spec->device->context_bytes);
-    BP_TRY(bp_sorted_allocate(runtime));
-    return allocate_columns(runtime);
+    bp_working working;
+    BP_TRY(bp_working_allocate(&working, spec, runtime->plan->graph.used.buffers,
+                               &runtime->plan->memory));
+    runtime->group.longest = spec->length_count > 0 ? working.longest : NULL;
+    runtime->state = working.state;
+    runtime->staging[0] = working.staging[0];
+    runtime->staging[1] = working.staging[1];
+    runtime->lengths = working.lengths;
+    runtime->window = working.window;
+    runtime->logits_host = working.logits;
+    runtime->transfer = working.transfer;
+    runtime->device = memset(working.device, 0, spec->device->context_bytes);
+    bp_sorted_place(runtime, &working);
+    set_columns(runtime, &working);
+    order_state(runtime);
+    return BP_OK;
 }
 
 static bp_status take(bp_runtime *runtime)
 {
     const bp_plan *plan = runtime->plan;
-    BP_TRY(order_state(runtime));
     BP_TRY(allocate_working(runtime));
     BP_TRY(bp_link_graph(&runtime->link, &plan->graph, plan->spec.device, plan->spec.poison,
                          &runtime->plan->memory));

@@ -20,32 +20,18 @@ static bool losses_stay(const bp_runtime *runtime)
                graph->program_first[BP_PROGRAM_EVAL] + graph->program_count[BP_PROGRAM_EVAL];
 }
 
-bp_status bp_sorted_allocate(bp_runtime *runtime)
+void bp_sorted_place(bp_runtime *runtime, const bp_working *working)
 {
-    const bp_spec *spec = &runtime->plan->spec;
-    const uint32_t groups = bp_working_sorted_groups(spec);
-    bp_sorted *sorted = &runtime->sorted;
-    BP_TRY(evaluate_round_allocate(runtime, groups > 0));
-    if (groups == 0 || runtime->plan->bucket_count == 0 || !losses_stay(runtime)) {
-        return BP_OK;
+    const uint32_t groups = bp_working_sorted_groups(&runtime->plan->spec);
+    evaluate_round_place(runtime, working->round, groups > 0);
+    if (groups > 0 && runtime->plan->bucket_count > 0 && losses_stay(runtime)) {
+        runtime->sorted = (bp_sorted){.groups = groups,
+                                      .order = working->order,
+                                      .tokens = working->tokens,
+                                      .losses = working->losses,
+                                      .logits = working->kept,
+                                      .windows = working->windows};
     }
-    const uint64_t samples = (uint64_t)groups * bp_spec_eval_batch(spec);
-    const uint64_t bytes[5] = {samples * sizeof(uint32_t), samples * sizeof(uint32_t),
-                               samples * spec->sequence * sizeof(float),
-                               samples * bp_working_sample_logits(spec) * sizeof(float),
-                               (uint64_t)bp_spec_eval_batch(spec) * sizeof(uint64_t)};
-    void *piece[5];
-    for (int i = 0; i < 5; i++) {
-        BP_TRY(bp_arena_allocate(&runtime->plan->memory, (size_t)bytes[i], BP_WORKING_ALIGNMENT,
-                                 &piece[i]));
-    }
-    *sorted = (bp_sorted){.groups = groups,
-                          .order = piece[0],
-                          .tokens = piece[1],
-                          .losses = piece[2],
-                          .logits = piece[3],
-                          .windows = piece[4]};
-    return BP_OK;
 }
 
 /* Windows of a stream have one length, and a shuffled feed is not for evaluation. */

@@ -21,8 +21,8 @@ typedef struct evaluate_sums {
     double metrics[BP_METRIC_NUMBERS];
 } evaluate_sums;
 
-/* Takes plan memory for it and for rounds; the programs are made. */
-bp_status bp_sorted_allocate(bp_runtime *runtime) BP_MUST_CHECK;
+/* Gives it, and rounds, their memory; the programs are made. */
+void bp_sorted_place(bp_runtime *runtime, const bp_working *working);
 
 /* How many groups of a feed can be sorted together; 1: none. */
 uint32_t bp_sorted_groups(const bp_runtime *runtime, const bp_feed *feed);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "core/plan/compile.h"
+#include "core/plan/working.h"
 #include "core/run/runtime.h"
 #include "tests/fixtures/plans/option_pairs.h"
 #include "tests/fixtures/plans/plan_case.h"
@@ -32,6 +33,23 @@ static void graph_is_counted(const bp_graph_limits *rows)
     free(memory);
 }
 
+/* So do the pieces that a run works in. */
+static void working_is_counted(const bp_spec *spec, uint32_t buffers)
+{
+    bp_arena arena;
+    bp_working working;
+    const size_t exact = (size_t)bp_working_bytes(spec, buffers) - BP_WORKING_ALIGNMENT;
+    unsigned char *memory = NULL;
+    assert_int_equal(posix_memalign((void **)&memory, BP_WORKING_ALIGNMENT, exact), 0);
+    bp_arena_init(&arena, memory, exact - 1);
+    assert_int_equal(bp_working_allocate(&working, spec, buffers, &arena), BP_ERR_FIT);
+    bp_arena_init(&arena, memory, exact);
+    assert_int_equal(bp_working_allocate(&working, spec, buffers, &arena), BP_OK);
+    assert_int_equal(arena.used, exact);
+    assert_ptr_equal(working.state, memory);
+    free(memory);
+}
+
 /* Returns whether the compiler takes the combination. Its memory is given at any address: `off`
  * bytes behind an aligned one. */
 static bool compile_is_counted(const bp_spec *spec, const char *name, size_t off)
@@ -51,6 +69,7 @@ static bool compile_is_counted(const bp_spec *spec, const char *name, size_t off
     assert_true(status == BP_OK || status == BP_ERR_USAGE);
     if (status == BP_OK && off == 0) {
         graph_is_counted(&rows);
+        working_is_counted(spec, rows.buffers);
     }
     free(memory);
     return status == BP_OK;

@@ -179,7 +179,7 @@ static void test_what_keeps_the_order_of_the_data(void **state)
             bp_spec plain = spec;
             plain.length_count = 0;
             const uint64_t kept = (uint64_t)r.runtime.sorted.groups * BATCH * SEQUENCE * 4;
-            assert_true(bp_working_bytes(&plain) + kept <= bp_working_bytes(&spec));
+            assert_true(bp_working_bytes(&plain, 0) + kept <= bp_working_bytes(&spec, 0));
         }
         const uint32_t groups = shape == 0 || shape == 4 ? r.runtime.sorted.groups : 1;
         assert_int_equal(bp_sorted_groups(&r.runtime, &r.feed), groups);
