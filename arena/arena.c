@@ -68,6 +68,15 @@ bp_status bp_arena_rows(bp_arena *arena, uint64_t count, size_t size, size_t ali
     return bp_arena_allocate(arena, bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX, alignment, out);
 }
 
+void *bp_arena_take(bp_arena *arena, uint64_t count, size_t size)
+{
+    void *rows;
+    const uint64_t bytes = bp_size_align(bp_size_mul(count, size), 8);
+    const bp_status status = bp_arena_rows(arena, bytes, 1, 8, &rows);
+    (void)status; /* NULL says it */
+    return rows;
+}
+
 size_t bp_arena_left(const bp_arena *arena)
 {
     return arena->size - arena->used;

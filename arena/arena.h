@@ -47,6 +47,10 @@ bp_status bp_arena_allocate(bp_arena *arena, size_t size, size_t alignment,
 bp_status bp_arena_rows(bp_arena *arena, uint64_t count, size_t size, size_t alignment,
                         void **out) BP_MUST_CHECK;
 
+/* Allocates `count` rows of `size` bytes each at a multiple of 8, padded to one, for callers that
+ * have counted them: NULL where they do not fit, and from an arena that only counts. */
+void *bp_arena_take(bp_arena *arena, uint64_t count, size_t size);
+
 /* Bytes that a allocate of alignment 1 could still get. */
 size_t bp_arena_left(const bp_arena *arena);
 

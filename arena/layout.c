@@ -9,47 +9,40 @@
 /* Sets of fewer items may be searched up to the whole of the caller's limit. */
 #define NODE_ITEMS 320u
 
-void *work_take(work_cursor *cursor, uint64_t count, uint64_t size)
+static void work_place(plan_work *work, bp_arena *memory, uint64_t count)
 {
-    uint64_t at = cursor->used;
-    cursor->used = bp_size_add(at, bp_size_align(bp_size_mul(count, size), 8));
-    return cursor->memory == NULL ? NULL : cursor->memory + at;
+    work->item = bp_arena_take(memory, count, sizeof *work->item);
+    work->total = bp_arena_take(memory, count + 1, sizeof *work->total);
+    work->best = bp_arena_take(memory, count, sizeof *work->best);
+    work->offset = bp_arena_take(memory, count, sizeof *work->offset);
+    work->floor = bp_arena_take(memory, count, sizeof *work->floor);
+    work->head = bp_arena_take(memory, count, sizeof *work->head);
+    work->over = bp_arena_take(memory, count, sizeof *work->over);
+    work->key = bp_arena_take(memory, count, sizeof *work->key);
+    work->level = bp_arena_take(memory, count, sizeof *work->level);
+    work->top = bp_arena_take(memory, count, sizeof *work->top);
+    work->order = bp_arena_take(memory, count, sizeof *work->order);
+    work->spare = bp_arena_take(memory, count, sizeof *work->spare);
+    work->first = bp_arena_take(memory, count, sizeof *work->first);
+    work->last = bp_arena_take(memory, count, sizeof *work->last);
+    work->start = bp_arena_take(memory, count + 2, sizeof *work->start);
+    work->used = bp_arena_take(memory, count + 1, sizeof *work->used);
+    work->cursor = bp_arena_take(memory, count + 1, sizeof *work->cursor);
+    work->slot = bp_arena_take(memory, count, (PLAN_SLOTS + 1) * sizeof *work->slot);
 }
 
-static void work_place(plan_work *work, work_cursor *cursor, uint64_t count)
+static void hot_place(plan_hot *hot, bp_arena *memory, uint64_t count)
 {
-    work->item = work_take(cursor, count, sizeof *work->item);
-    work->total = work_take(cursor, count + 1, sizeof *work->total);
-    work->best = work_take(cursor, count, sizeof *work->best);
-    work->offset = work_take(cursor, count, sizeof *work->offset);
-    work->floor = work_take(cursor, count, sizeof *work->floor);
-    work->head = work_take(cursor, count, sizeof *work->head);
-    work->over = work_take(cursor, count, sizeof *work->over);
-    work->key = work_take(cursor, count, sizeof *work->key);
-    work->level = work_take(cursor, count, sizeof *work->level);
-    work->top = work_take(cursor, count, sizeof *work->top);
-    work->order = work_take(cursor, count, sizeof *work->order);
-    work->spare = work_take(cursor, count, sizeof *work->spare);
-    work->first = work_take(cursor, count, sizeof *work->first);
-    work->last = work_take(cursor, count, sizeof *work->last);
-    work->start = work_take(cursor, count + 2, sizeof *work->start);
-    work->used = work_take(cursor, count + 1, sizeof *work->used);
-    work->cursor = work_take(cursor, count + 1, sizeof *work->cursor);
-    work->slot = work_take(cursor, count, (PLAN_SLOTS + 1) * sizeof *work->slot);
-}
-
-static void hot_place(plan_hot *hot, work_cursor *cursor, uint64_t count)
-{
-    work_place(&hot->inner, cursor, count);
-    hot->map = work_take(cursor, count + 1, sizeof *hot->map);
-    hot->depth = work_take(cursor, count, sizeof *hot->depth);
-    hot->hot = work_take(cursor, count, sizeof *hot->hot);
+    work_place(&hot->inner, memory, count);
+    hot->map = bp_arena_take(memory, count + 1, sizeof *hot->map);
+    hot->depth = bp_arena_take(memory, count, sizeof *hot->depth);
+    hot->hot = bp_arena_take(memory, count, sizeof *hot->hot);
 }
 
 /* Seven bytes more, so that any address can be rounded up to the first multiple of eight. */
-static size_t work_bytes(const work_cursor *cursor)
+static size_t work_bytes(const bp_arena *memory)
 {
-    uint64_t bytes = bp_size_add(cursor->used, 7);
+    uint64_t bytes = bp_size_add(memory->used, 7);
     return bytes > SIZE_MAX ? SIZE_MAX : (size_t)bytes;
 }
 
@@ -57,10 +50,11 @@ size_t bp_layout_scratch_greedy(uint32_t count)
 {
     plan_work work;
     plan_hot hot;
-    work_cursor cursor = {.memory = NULL};
-    work_place(&work, &cursor, count);
-    hot_place(&hot, &cursor, count);
-    return work_bytes(&cursor);
+    bp_arena memory;
+    bp_arena_count(&memory);
+    work_place(&work, &memory, count);
+    hot_place(&hot, &memory, count);
+    return work_bytes(&memory);
 }
 
 size_t bp_layout_scratch(uint32_t count)
@@ -68,11 +62,12 @@ size_t bp_layout_scratch(uint32_t count)
     plan_work work;
     plan_hot hot;
     plan_exact exact;
-    work_cursor cursor = {.memory = NULL};
-    work_place(&work, &cursor, count);
-    hot_place(&hot, &cursor, count);
-    (void)plan_exact_place(&exact, &cursor, count);
-    return work_bytes(&cursor);
+    bp_arena memory;
+    bp_arena_count(&memory);
+    work_place(&work, &memory, count);
+    hot_place(&hot, &memory, count);
+    plan_exact_place(&exact, &memory, count);
+    return work_bytes(&memory);
 }
 
 static bool canonical_before(const void *context, uint32_t a, uint32_t b)
@@ -257,17 +252,17 @@ static uint64_t plan_nodes(uint64_t limit, uint32_t items)
 }
 
 /* The attempts, from the cheapest to the dearest. */
-static void plan_search_all(plan_work *work, work_cursor *cursor, uint32_t count, uint64_t limit,
+static void plan_search_all(plan_work *work, bp_arena *memory, uint32_t count, uint64_t limit,
                             bp_layout_report *report)
 {
     plan_exact exact;
     plan_hot hot = {.work = work, .exact = limit != 0 ? &exact : NULL};
-    hot_place(&hot, cursor, count);
+    hot_place(&hot, memory, count);
     memset(work->floor, 0, work->items * sizeof *work->floor);
     memset(work->head, 0, work->items * sizeof *work->head);
     memset(work->over, 0, work->items * sizeof *work->over);
     if (limit != 0) {
-        (void)plan_exact_place(&exact, cursor, count);
+        plan_exact_place(&exact, memory, count);
     }
     plan_block(work);
     plan_attempts(work);
@@ -293,9 +288,9 @@ bp_status bp_layout_solve(bp_interval *buffers, uint32_t count, const bp_layout_
         return BP_ERR_FIT;
     }
     plan_work work = {.method = "none", .best_height = UINT64_MAX};
-    unsigned char *memory = scratch;
-    work_cursor cursor = {.memory = memory + (0 - (uintptr_t)memory) % 8};
-    work_place(&work, &cursor, count);
+    bp_arena memory;
+    bp_arena_init(&memory, scratch, scratch_bytes);
+    work_place(&work, &memory, count);
     BP_TRY(plan_collect(&work, buffers, count, alignment));
     work.unit = plan_unit(&work, buffers, alignment);
     plan_sections(&work, buffers);
@@ -305,7 +300,7 @@ bp_status bp_layout_solve(bp_interval *buffers, uint32_t count, const bp_layout_
     capacity = capacity == BP_SIZE_INVALID ? 0 : capacity;
     work.least = capacity < work.bound;
     work.capacity = work.least ? work.bound : capacity;
-    plan_search_all(&work, &cursor, count, options->node_limit, report);
+    plan_search_all(&work, &memory, count, options->node_limit, report);
     for (uint32_t i = 0; i < work.items; i++) {
         buffers[work.item[i].row].offset = (work.base + work.best[i]) * work.unit;
     }

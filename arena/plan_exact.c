@@ -16,14 +16,13 @@
 static const plan_rule exact_rules[2][EXACT_ORDERS] = {{PLAN_TWA, PLAN_TAW, PLAN_WAT},
                                                        {PLAN_SIZE, PLAN_HEAD, PLAN_TWA}};
 
-uint64_t plan_exact_place(plan_exact *exact, work_cursor *cursor, uint32_t count)
+void plan_exact_place(plan_exact *exact, bp_arena *memory, uint32_t count)
 {
     uint32_t items = count < SEARCH_ITEMS ? count : SEARCH_ITEMS;
-    (void)search_tables_place(&exact->tables, cursor, items);
+    search_tables_place(&exact->tables, memory, items);
     for (uint32_t i = 0; i < 2 * EXACT_ORDERS; i++) {
-        (void)search_place(&exact->search[i], cursor, items);
+        search_place(&exact->search[i], memory, items);
     }
-    return cursor->used;
 }
 
 /* Starts the second half of the searches at a capacity strictly between the bound and the best

@@ -18,8 +18,8 @@ typedef struct plan_exact {
     uint64_t patience;                    /* how many may be spent on one aim */
 } plan_exact;
 
-/* Takes the arrays of all searches for `count` buffers from the cursor. */
-uint64_t plan_exact_place(plan_exact *exact, work_cursor *cursor, uint32_t count);
+/* Takes the arrays of all searches for `count` buffers from the arena. */
+void plan_exact_place(plan_exact *exact, bp_arena *memory, uint32_t count);
 
 /* Improves on work's best layout with at most `limit` placements; work->items must be at most
  * SEARCH_ITEMS. Returns whether it is now known that no lower layout exists. */

@@ -11,34 +11,32 @@
 
 #include <string.h>
 
-uint64_t search_tables_place(search_tables *tables, work_cursor *cursor, uint32_t items)
+void search_tables_place(search_tables *tables, bp_arena *memory, uint32_t items)
 {
     uint64_t words = ((uint64_t)items + 63) / 64;
     tables->words = (uint32_t)words;
-    tables->conflict = work_take(cursor, items * words, sizeof *tables->conflict);
-    tables->member = work_take(cursor, items * words, sizeof *tables->member);
-    tables->twin = work_take(cursor, items, sizeof *tables->twin);
-    tables->reach = work_take(cursor, items, sizeof *tables->reach);
-    tables->touched = work_take(cursor, items, sizeof *tables->touched);
-    tables->marked = work_take(cursor, items, sizeof *tables->marked);
-    return cursor->used;
+    tables->conflict = bp_arena_take(memory, items * words, sizeof *tables->conflict);
+    tables->member = bp_arena_take(memory, items * words, sizeof *tables->member);
+    tables->twin = bp_arena_take(memory, items, sizeof *tables->twin);
+    tables->reach = bp_arena_take(memory, items, sizeof *tables->reach);
+    tables->touched = bp_arena_take(memory, items, sizeof *tables->touched);
+    tables->marked = bp_arena_take(memory, items, sizeof *tables->marked);
 }
 
-uint64_t search_place(plan_search *search, work_cursor *cursor, uint32_t items)
+void search_place(plan_search *search, bp_arena *memory, uint32_t items)
 {
     /* Small sets get room for a log that cannot overflow. */
     search->log_size = items * (SEARCH_LOG < 4 * items ? SEARCH_LOG : 4 * items) + 4 * items + 1;
-    search->level = work_take(cursor, items, sizeof *search->level);
-    search->lowest = work_take(cursor, items, sizeof *search->lowest);
-    search->total = work_take(cursor, items, sizeof *search->total);
-    search->live = work_take(cursor, ((uint64_t)items + 63) / 64, sizeof *search->live);
-    search->log_old = work_take(cursor, search->log_size, sizeof *search->log_old);
-    search->log_what = work_take(cursor, search->log_size, sizeof *search->log_what);
-    search->cut = work_take(cursor, items, sizeof *search->cut);
-    search->pool = work_take(cursor, items, sizeof *search->pool);
-    search->rank = work_take(cursor, items, sizeof *search->rank);
-    search->frame = work_take(cursor, (uint64_t)items + 2, sizeof *search->frame);
-    return cursor->used;
+    search->level = bp_arena_take(memory, items, sizeof *search->level);
+    search->lowest = bp_arena_take(memory, items, sizeof *search->lowest);
+    search->total = bp_arena_take(memory, items, sizeof *search->total);
+    search->live = bp_arena_take(memory, ((uint64_t)items + 63) / 64, sizeof *search->live);
+    search->log_old = bp_arena_take(memory, search->log_size, sizeof *search->log_old);
+    search->log_what = bp_arena_take(memory, search->log_size, sizeof *search->log_what);
+    search->cut = bp_arena_take(memory, items, sizeof *search->cut);
+    search->pool = bp_arena_take(memory, items, sizeof *search->pool);
+    search->rank = bp_arena_take(memory, items, sizeof *search->rank);
+    search->frame = bp_arena_take(memory, (uint64_t)items + 2, sizeof *search->frame);
 }
 
 static bool items_are_twins(const plan_item *a, const plan_item *b)

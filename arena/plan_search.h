@@ -73,8 +73,8 @@ typedef struct plan_search {
 } plan_search;
 
 /* Bytes of the tables, and of one search, for that many items (at most SEARCH_ITEMS). */
-uint64_t search_tables_place(search_tables *tables, work_cursor *cursor, uint32_t items);
-uint64_t search_place(plan_search *search, work_cursor *cursor, uint32_t items);
+void search_tables_place(search_tables *tables, bp_arena *memory, uint32_t items);
+void search_place(plan_search *search, bp_arena *memory, uint32_t items);
 
 /* Fills the tables for work's items. */
 void search_tables_fill(search_tables *tables, const plan_work *work);

@@ -3,17 +3,9 @@
 #ifndef BP_ARENA_PLAN_WORK_H
 #define BP_ARENA_PLAN_WORK_H
 
+#include "arena/arena.h"
 #include "arena/layout.h"
 #include "arena/sort.h"
-
-/* Hands out scratch memory in pieces that are multiples of eight bytes, or only counts them while
- * there is none (memory NULL). An overflow makes `used` BP_SIZE_INVALID. */
-typedef struct work_cursor {
-    unsigned char *memory;
-    uint64_t used;
-} work_cursor;
-
-void *work_take(work_cursor *cursor, uint64_t count, uint64_t size);
 
 /* A buffer as the planner sees it. Time is cut into sections, one per distinct end of a lifetime:
  * between two ends the live set only grows, so its state just before each end is the only one that

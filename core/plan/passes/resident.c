@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "arena/arena.h"
 #include "core/plan/compile_private.h"
 #include "core/plan/passes/resident_choose.h"
 #include "core/ir/report.h"
@@ -44,42 +45,27 @@ typedef struct keep {
     void *scratch;
 } keep;
 
-static uint64_t keep_gaps_most(const bp_graph_limits *rows)
+static void keep_take(keep *k, const bp_graph_limits *rows, bp_arena *memory)
 {
-    return rows->ops / 2 + 1;
+    const uint64_t gaps = (uint64_t)rows->ops / 2 + 1, ops = (uint64_t)rows->ops + 1;
+    k->copies = bp_arena_take(memory, gaps + 1, sizeof *k->copies);
+    k->gap = bp_arena_take(memory, gaps + 1, sizeof *k->gap);
+    k->load = bp_arena_take(memory, ops, sizeof *k->load);
+    k->room = bp_arena_take(memory, ops, sizeof *k->room);
+    k->section = bp_arena_take(memory, ops, sizeof *k->section);
+    k->newest = bp_arena_take(memory, rows->buffers, sizeof *k->newest);
+    k->instead = bp_arena_take(memory, rows->buffers, sizeof *k->instead);
+    k->writers = bp_arena_take(memory, rows->buffers, sizeof *k->writers);
+    k->scratch = bp_arena_take(memory, bp_resident_choose_scratch(gaps, ops), 1);
 }
 
 uint64_t bp_resident_scratch(const bp_graph_limits *rows)
 {
-    const uint64_t gaps = keep_gaps_most(rows), ops = (uint64_t)rows->ops + 1;
-    uint64_t bytes = bp_size_mul(gaps + 1, sizeof(keep_copy) + sizeof(bp_resident_gap));
-    bytes = bp_size_add(bytes, bp_size_mul(ops + 1, 2 * sizeof(uint64_t) + sizeof(uint32_t)));
-    bytes = bp_size_add(bytes, bp_size_mul(rows->buffers, 2 * sizeof(uint32_t) + 1));
-    bytes = bp_size_add(bytes, bp_resident_choose_scratch(gaps, ops));
-    return bp_size_add(bytes, 9 * sizeof(uint64_t));
-}
-
-static void *keep_piece(uint8_t **at, uint64_t rows, size_t row_bytes)
-{
-    uint8_t *piece = *at;
-    *at += bp_size_align(rows * row_bytes, sizeof(uint64_t));
-    return piece;
-}
-
-static void keep_allocate(keep *k, bp_graph *graph, void *scratch)
-{
-    const uint64_t gaps = keep_gaps_most(&graph->used) + 1, ops = (uint64_t)graph->used.ops + 1;
-    uint8_t *at = scratch;
-    *k = (keep){.graph = graph};
-    k->copies = keep_piece(&at, gaps, sizeof *k->copies);
-    k->gap = keep_piece(&at, gaps, sizeof *k->gap);
-    k->load = keep_piece(&at, ops, sizeof *k->load);
-    k->room = keep_piece(&at, ops, sizeof *k->room);
-    k->section = keep_piece(&at, ops, sizeof *k->section);
-    k->newest = keep_piece(&at, graph->used.buffers, sizeof *k->newest);
-    k->instead = keep_piece(&at, graph->used.buffers, sizeof *k->instead);
-    k->writers = keep_piece(&at, graph->used.buffers, sizeof *k->writers);
-    k->scratch = at;
+    bp_arena count;
+    keep k;
+    bp_arena_count(&count);
+    keep_take(&k, rows, &count);
+    return bp_arena_counted(&count);
 }
 
 /* Who writes which buffer, in all programs. */
@@ -319,7 +305,10 @@ static void keep_close_up(bp_graph *graph)
 
 static void keep_begin(keep *k, bp_graph *graph, void *scratch)
 {
-    keep_allocate(k, graph, scratch);
+    bp_arena memory;
+    *k = (keep){.graph = graph};
+    bp_arena_init(&memory, scratch, (size_t)bp_resident_scratch(&graph->used));
+    keep_take(k, &graph->used, &memory);
     keep_count_writers(k);
     memset(k->instead, 0, graph->used.buffers * sizeof *k->instead);
 }

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "arena/arena.h"
+
 #define CHOOSE_NONE UINT32_MAX
 
 typedef enum choose_state { CHOOSE_FREE, CHOOSE_KEPT, CHOOSE_LEFT } choose_state;
@@ -39,32 +41,23 @@ typedef struct choose_part {
     uint64_t best;
 } choose_part;
 
-static uint64_t choose_align(uint64_t bytes)
+static void choose_take(choose_search *s, uint64_t gaps, uint64_t sections, bp_arena *memory)
 {
-    return bp_size_align(bytes, sizeof(uint64_t));
+    s->rows = bp_arena_take(memory, gaps, sizeof *s->rows);
+    s->room = bp_arena_take(memory, sections, sizeof *s->room);
+    s->load = bp_arena_take(memory, sections, sizeof *s->load);
+    s->alive = bp_arena_take(memory, gaps, sizeof *s->alive);
+    s->path = bp_arena_take(memory, gaps, sizeof *s->path);
+    s->first = bp_arena_take(memory, sections, sizeof *s->first);
 }
 
 uint64_t bp_resident_choose_scratch(uint64_t gaps, uint64_t sections)
 {
-    const uint64_t each = sizeof(choose_row) + 2 * sizeof(uint32_t);
-    const uint64_t section = 2 * sizeof(uint64_t) + sizeof(uint32_t);
-    return bp_size_add(bp_size_mul(gaps, each), bp_size_mul(sections, section)) + 8 * 5;
-}
-
-static void choose_allocate(choose_search *s, void *scratch)
-{
-    uint8_t *at = scratch;
-    s->rows = (choose_row *)(void *)at;
-    at += choose_align(s->count * sizeof(choose_row));
-    s->room = (uint64_t *)(void *)at;
-    at += s->sections * sizeof(uint64_t);
-    s->load = (uint64_t *)(void *)at;
-    at += s->sections * sizeof(uint64_t);
-    s->alive = (uint32_t *)(void *)at;
-    at += choose_align(s->count * sizeof(uint32_t));
-    s->path = (uint32_t *)(void *)at;
-    at += choose_align(s->count * sizeof(uint32_t));
-    s->first = (uint32_t *)(void *)at;
+    bp_arena count;
+    choose_search search;
+    bp_arena_count(&count);
+    choose_take(&search, gaps, sections, &count);
+    return bp_arena_counted(&count);
 }
 
 static uint64_t choose_divisor(uint64_t a, uint64_t b)
@@ -292,7 +285,9 @@ void bp_resident_choose(bp_resident_gap *gaps, uint32_t count, const uint64_t *r
 {
     choose_search s = {.count = count, .sections = sections};
     choose_part part = {0};
-    choose_allocate(&s, scratch);
+    bp_arena memory;
+    bp_arena_init(&memory, scratch, (size_t)bp_resident_choose_scratch(count, sections));
+    choose_take(&s, count, sections, &memory);
     *out = (bp_resident_chosen){.exact = true};
     memcpy(s.room, room, sections * sizeof *room);
     for (uint32_t i = 0; i < count; i++) {

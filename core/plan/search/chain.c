@@ -2,6 +2,8 @@
 /* Dynamic programming over a chain of stages. */
 #include "core/plan/search/chain.h"
 
+#include "arena/arena.h"
+
 #define TABLE_BYTES  (48u << 20)
 #define CELL_BYTES   (sizeof(float) + sizeof(uint16_t))
 #define NEVER        3.0e38f /* more seconds than any schedule takes: does not fit */
@@ -64,18 +66,24 @@ uint32_t bp_chain_slots(uint32_t stages)
     return slots > 1 ? (uint32_t)slots : 1;
 }
 
-static uint64_t task_rows(uint32_t stages)
+static void chain_take(solver *s, uint32_t stages, bp_arena *memory)
 {
-    return 2 * (uint64_t)stages + 2;
+    const uint64_t pairs = pair_count(stages);
+    const uint64_t cells = bp_size_mul(pairs, (uint64_t)bp_chain_slots(stages) + 1);
+    s->sizes = bp_arena_take(memory, stages, sizeof *s->sizes);
+    s->tasks = bp_arena_take(memory, 2 * (uint64_t)stages + 2, sizeof *s->tasks);
+    s->least = bp_arena_take(memory, pairs, sizeof *s->least);
+    s->time = bp_arena_take(memory, cells, sizeof *s->time);
+    s->choice = bp_arena_take(memory, cells, sizeof *s->choice);
 }
 
 uint64_t bp_chain_scratch(uint32_t stages)
 {
-    uint64_t cells = bp_size_mul(pair_count(stages), (uint64_t)bp_chain_slots(stages) + 1);
-    uint64_t bytes = bp_size_mul(cells, CELL_BYTES);
-    bytes = bp_size_add(bytes, bp_size_mul(pair_count(stages), sizeof(uint32_t)));
-    bytes = bp_size_add(bytes, bp_size_mul(stages, sizeof(slot_sizes)));
-    return bp_size_add(bytes, bp_size_mul(task_rows(stages), sizeof(task)));
+    bp_arena count;
+    solver s;
+    bp_arena_count(&count);
+    chain_take(&s, stages, &count);
+    return bp_arena_counted(&count);
 }
 
 /* Rounded up; what is more than all memory stays one slot above it. */
@@ -351,16 +359,6 @@ static void read_schedule(const solver *s, reader *r)
     }
 }
 
-static void lay_out(solver *s, void *scratch)
-{
-    size_t cells = (size_t)(pair_count(s->count) * ((uint64_t)s->slots + 1));
-    s->sizes = scratch;
-    s->tasks = (task *)(s->sizes + s->count);
-    s->least = (uint32_t *)(s->tasks + task_rows(s->count));
-    s->time = (float *)(s->least + pair_count(s->count));
-    s->choice = (uint16_t *)(s->time + cells);
-}
-
 bp_status bp_chain_solve(const bp_chain_stage *stages, uint32_t count, uint64_t bytes,
                          void *scratch, uint64_t scratch_bytes, bp_action *actions, uint32_t limit,
                          uint32_t *action_count, double *seconds)
@@ -373,7 +371,9 @@ bp_status bp_chain_solve(const bp_chain_stage *stages, uint32_t count, uint64_t 
     if (s.slot_bytes == 0) {
         return BP_ERR_FIT;
     }
-    lay_out(&s, scratch);
+    bp_arena memory;
+    bp_arena_init(&memory, scratch, (size_t)scratch_bytes);
+    chain_take(&s, count, &memory);
     round_sizes(&s);
     solve_all(&s);
     size_t goal = row_of(&s, 0, count - 1) + s.slots;

@@ -158,9 +158,31 @@ static void counts_up_to_what_there_can_be(void **state)
     assert_int_equal(arena.used, 0);
 }
 
+/* verifies arena-19.0f0e */
+static void rows_that_were_counted_are_taken(void **state)
+{
+    (void)state;
+    static unsigned char memory[64];
+    unsigned char *aligned = memory + (8 - (uintptr_t)memory % 8) % 8;
+    bp_arena arena;
+    bp_arena_count(&arena);
+    assert_null(bp_arena_take(&arena, 3, 3));
+    assert_null(bp_arena_take(&arena, 2, 8));
+    assert_int_equal(arena.used, 16 + 16);
+    assert_int_equal(bp_arena_counted(&arena), 32 + 8);
+    bp_arena_init(&arena, aligned, 32);
+    assert_ptr_equal(bp_arena_take(&arena, 3, 3), aligned);
+    assert_ptr_equal(bp_arena_take(&arena, 2, 8), aligned + 16);
+    assert_null(bp_arena_take(&arena, 1, 1));
+    bp_arena_count(&arena);
+    assert_null(bp_arena_take(&arena, UINT64_MAX, 1)); /* padding it is more than there can be */
+    assert_true(bp_arena_counted(&arena) == BP_SIZE_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_that_were_counted_are_taken),
         cmocka_unit_test(what_is_counted_is_what_is_allocated),
         cmocka_unit_test(counts_up_to_what_there_can_be),
         cmocka_unit_test(allocates_aligned_pieces_that_do_not_overlap),

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "arena/arena.h"
 #include "core/base/sort.h"
 
 enum { CUT_MOST = 512, PROBES_MAX = 256 };
@@ -38,14 +39,25 @@ static uint64_t places_of(uint64_t count)
     return places;
 }
 
+static void pieces_take(pieces *p, const bp_gguf_key *tokens, bp_arena *memory)
+{
+    p->order = bp_arena_take(memory, tokens->count, sizeof *p->order);
+    p->start = bp_arena_take(memory, tokens->count + 2, sizeof *p->start);
+    p->place = bp_arena_take(memory, places_of(tokens->count), sizeof *p->place);
+    p->text = bp_arena_take(memory, tokens->bytes, 1);
+}
+
 uint64_t bp_gguf_pieces_bytes(const bp_gguf_file *file)
 {
     const bp_gguf_key *tokens = bp_gguf_find(file, "tokenizer.ggml.tokens");
     if (tokens == NULL || tokens->count > UINT32_MAX / 4 || tokens->bytes > UINT32_MAX) {
         return BP_SIZE_INVALID;
     }
-    return tokens->count * sizeof(ranked) + (tokens->count + 2) * sizeof(uint32_t) +
-           places_of(tokens->count) * sizeof(uint32_t) + tokens->bytes + 8;
+    bp_arena count;
+    pieces p;
+    bp_arena_count(&count);
+    pieces_take(&p, tokens, &count);
+    return bp_arena_counted(&count);
 }
 
 /* FNV-1a (Fowler, Noll, Vo), a byte at a time. */
@@ -177,17 +189,17 @@ bp_status bp_gguf_put_pieces(const bp_gguf_file *file, void *memory, bp_json_wri
                              bp_error *error)
 {
     const bp_gguf_key *tokens = bp_gguf_find(file, "tokenizer.ggml.tokens");
-    pieces p = {.count = tokens != NULL ? tokens->count : 0, .order = memory, .error = error};
-    if (bp_gguf_pieces_bytes(file) == BP_SIZE_INVALID) { /* so it is of none */
+    pieces p = {.count = tokens != NULL ? tokens->count : 0, .error = error};
+    const uint64_t bytes = bp_gguf_pieces_bytes(file);
+    if (bytes == BP_SIZE_INVALID) { /* so it is of none */
         return pieces_wrong(&p, "the tokens are missing or too many", "tokenizer.ggml.tokens");
     }
-    const uint64_t places = places_of(p.count);
-    p.mask = places - 1;
-    p.start = (uint32_t *)(void *)(p.order + p.count);
-    p.place = p.start + p.count + 2;
-    p.text = (char *)(p.place + places);
+    bp_arena arena;
+    bp_arena_init(&arena, memory, (size_t)bytes);
+    pieces_take(&p, tokens, &arena);
+    p.mask = places_of(p.count) - 1;
     p.start[0] = 0;
-    memset(p.place, 0xff, places * sizeof *p.place);
+    memset(p.place, 0xff, (p.mask + 1) * sizeof *p.place);
     BP_TRY(pieces_read(&p, file));
     bp_heap_sort(p.order, p.ordered, sizeof *p.order, better);
     bp_json_put_lines(json, "merges", '[');

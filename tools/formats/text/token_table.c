@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "arena/arena.h"
+
 /* A table that is at most half full has short chains; a file made so that they are long is
  * refused instead of taking for ever. */
 #define PROBES_MAX 2048
@@ -20,64 +22,44 @@ static uint64_t slots_for(uint64_t count)
     return slots;
 }
 
-typedef struct layout {
-    uint64_t merges, scores, beginnings, starts, slots, added, bridges, lengths, text, map, bytes;
-} layout;
-
 /* Bits for the beginnings of tokens, of which there are fewer than bytes. */
 static uint64_t beginning_bits(const bp_tokenizer_need *need)
 {
     return need->scored ? slots_for(4 * need->text_bytes) : 64;
 }
 
-static uint64_t token_table_place(uint64_t *used, uint64_t count, uint64_t size)
+static void token_table_take(bp_tokenizer *t, const bp_tokenizer_need *need, bp_arena *memory)
 {
-    uint64_t at = *used;
-    *used = bp_size_align(bp_size_add(at, bp_size_mul(count, size)), 16);
-    return at;
-}
-
-static layout token_table_lay_out(const bp_tokenizer_need *need)
-{
-    layout l;
-    uint64_t used = 0;
-    l.merges = token_table_place(&used, slots_for(need->merges), sizeof(bp_token_merge));
-    l.bridges = token_table_place(&used, 256 * 256 / 64, sizeof(uint64_t));
-    l.scores = token_table_place(&used, need->scored ? need->tokens : 0, sizeof(double));
-    l.beginnings = token_table_place(&used, (beginning_bits(need) + 63) / 64, sizeof(uint64_t));
-    l.starts = token_table_place(&used, need->tokens, sizeof(uint32_t));
-    l.slots = token_table_place(&used, slots_for((uint64_t)need->entries + need->added),
-                                sizeof(uint32_t));
-    l.added = token_table_place(&used, need->added, sizeof(bp_token_added));
-    l.lengths = token_table_place(&used, need->tokens, sizeof(uint16_t));
-    l.text = token_table_place(&used, need->text_bytes, 1);
-    l.map = token_table_place(&used, need->map_bytes, 1);
-    l.bytes = used;
-    return l;
+    t->merges = bp_arena_take(memory, slots_for(need->merges), sizeof *t->merges);
+    t->bridges = bp_arena_take(memory, 256 * 256 / 64, sizeof *t->bridges);
+    t->scores = need->scored ? bp_arena_take(memory, need->tokens, sizeof *t->scores) : NULL;
+    t->beginnings = bp_arena_take(memory, (beginning_bits(need) + 63) / 64, sizeof *t->beginnings);
+    t->starts = bp_arena_take(memory, need->tokens, sizeof *t->starts);
+    t->slots =
+        bp_arena_take(memory, slots_for((uint64_t)need->entries + need->added), sizeof *t->slots);
+    t->added = bp_arena_take(memory, need->added, sizeof *t->added);
+    t->lengths = bp_arena_take(memory, need->tokens, sizeof *t->lengths);
+    t->text = bp_arena_take(memory, need->text_bytes, 1);
+    t->map = bp_arena_take(memory, need->map_bytes, 1);
 }
 
 uint64_t bp_token_table_bytes(const bp_tokenizer_need *need)
 {
-    return token_table_lay_out(need).bytes;
+    bp_arena count;
+    bp_tokenizer tokenizer;
+    bp_arena_count(&count);
+    token_table_take(&tokenizer, need, &count);
+    return bp_arena_counted(&count);
 }
 
 void bp_token_table_init(bp_tokenizer *t, const bp_tokenizer_need *need, void *memory)
 {
-    layout l = token_table_lay_out(need);
-    char *base = memory;
+    bp_arena arena;
+    bp_arena_init(&arena, memory, (size_t)bp_token_table_bytes(need));
+    token_table_take(t, need, &arena);
     t->tokens = need->tokens;
-    t->merges = (bp_token_merge *)(void *)(base + l.merges);
-    t->bridges = (uint64_t *)(void *)(base + l.bridges);
-    t->starts = (uint32_t *)(void *)(base + l.starts);
-    t->slots = (uint32_t *)(void *)(base + l.slots);
-    t->added = (bp_token_added *)(void *)(base + l.added);
-    t->lengths = (uint16_t *)(void *)(base + l.lengths);
-    t->text = base + l.text;
-    t->scores = need->scored ? (double *)(void *)(base + l.scores) : NULL;
-    t->beginnings = (uint64_t *)(void *)(base + l.beginnings);
     t->beginning_mask = beginning_bits(need) - 1;
     memset(t->beginnings, 0, (size_t)((beginning_bits(need) + 63) / 64) * sizeof(uint64_t));
-    t->map = (unsigned char *)base + l.map;
     t->map_room = need->map_bytes;
     t->text_room = need->text_bytes;
     t->added_room = need->added;

@@ -5,7 +5,7 @@
 
 #include "tools/formats/text/tokenizer_state.h"
 
-/* Bytes that the tables of so many tokens take, in closed form; BP_SIZE_INVALID on overflow. */
+/* Bytes that the tables of so many tokens take; BP_SIZE_INVALID on overflow. */
 uint64_t bp_token_table_bytes(const bp_tokenizer_need *need);
 
 /* Lays the tables out in `memory`, empty. */

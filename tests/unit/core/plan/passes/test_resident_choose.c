@@ -68,7 +68,7 @@ static uint32_t chosen_set(const problem *p)
 
 static void choose(problem *p, uint64_t work, bp_resident_chosen *out)
 {
-    uint8_t *scratch = malloc((size_t)bp_resident_choose_scratch(p->count, p->sections) + 8);
+    uint8_t *scratch = malloc((size_t)bp_resident_choose_scratch(p->count, p->sections));
     assert_non_null(scratch);
     bp_resident_choose(p->gaps, p->count, p->room, p->sections, work, scratch, out);
     free(scratch);
@@ -139,7 +139,7 @@ static void the_last_blocks_around_a_turn(void **state)
     enum { BLOCKS = 400 };
     static bp_resident_gap gaps[BLOCKS];
     static uint64_t room[2 * BLOCKS];
-    uint8_t *scratch = malloc((size_t)bp_resident_choose_scratch(BLOCKS, 2 * BLOCKS) + 8);
+    uint8_t *scratch = malloc((size_t)bp_resident_choose_scratch(BLOCKS, 2 * BLOCKS));
     bp_resident_chosen out;
     assert_non_null(scratch);
     for (uint32_t k = 0; k <= BLOCKS / 2; k += 57) {
