@@ -141,14 +141,9 @@ endif
 BINSRC  := $(if $(filter $(BARE),$(VARIANT)),,$(sort $(wildcard tools/bedplate/*/*.c)))
 # tests/unit mirrors the source tree.
 TESTSRC := $(sort $(shell find tests/unit tests/golden tests/fault tests/house -name 'test_*.c' 2>/dev/null))
-# Sources of device/host that are built once per working type (element.h): X.o is f32's, X_bf16.o
-# and X_f16.o are the others'.
-TYPED   := bias cross_entropy distill dropout embedding gelu layernorm elements_avx2 elements_avx512 \
-           rows_avx2 rows_avx512 samples pool plain_rows activation plain_rows_avx2 \
-           plain_rows_avx512 activation_avx2 activation_avx512 plain_cells row_scale regroup \
-           tape tape_avx2 tape_avx512 elements_neon rows_neon plain_rows_neon activation_neon \
-           tape_neon magnitude magnitude_avx2 magnitude_avx512 magnitude_neon
-TYPED   := $(foreach name,$(TYPED),$(filter device/host/%/$(name).c,$(LIBSRC)))
+# Sources of device/host that are built once per working type: X.o is f32's, X_bf16.o and X_f16.o are the
+# others'. They, or the loops that they include, name kernels by BP_BUILT (element.h).
+TYPED   := $(filter $(shell grep -lE 'BP_BUILT\b|elements_vector\.h|rows_vector\.h|activation_vector\.h' device/host/*/*.c),$(LIBSRC))
 LIBOBJ  := $(LIBSRC:%.c=$(BUILD)/%.o) $(TYPED:%.c=$(BUILD)/%_bf16.o) $(TYPED:%.c=$(BUILD)/%_f16.o)
 BINOBJ  := $(BINSRC:%.c=$(BUILD)/%.o) $(BUILD)/source_digest.o
 # All tests of a folder are one program, its suite; but for those that have to be programs of their own

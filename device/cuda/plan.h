@@ -20,14 +20,10 @@ typedef struct bp_cuda_plan {
 /* Plans the launches of one op; false when its shapes have no kernel. */
 typedef bool bp_cuda_planner(bp_cuda_plan *plan);
 
-bp_cuda_planner bp_cuda_plan_elementwise, bp_cuda_plan_embedding, bp_cuda_plan_layernorm,
-    bp_cuda_plan_loss, bp_cuda_plan_loss_columns, bp_cuda_plan_list, bp_cuda_plan_words,
-    bp_cuda_plan_matmul, bp_cuda_plan_matmul_quantised, bp_cuda_plan_attention, bp_cuda_plan_decode,
-    bp_cuda_plan_gated, bp_cuda_plan_rmsnorm, bp_cuda_plan_rotary, bp_cuda_plan_samples,
-    bp_cuda_plan_pool, bp_cuda_plan_contrast, bp_cuda_plan_cells, bp_cuda_plan_preference,
-    bp_cuda_plan_tape, bp_cuda_plan_matrix, bp_cuda_plan_patches, bp_cuda_plan_depthwise,
-    bp_cuda_plan_window, bp_cuda_plan_batchnorm, bp_cuda_plan_magnitude, bp_cuda_plan_fp8,
-    bp_cuda_plan_distill;
+/* Those of the rows; `nothing` is that of ops that are no kernels: link.c makes other records of
+ * them. */
+#define LAUNCH(name, plan) bp_cuda_planner bp_cuda_plan_##plan;
+#include "core/ops/kernels.def"
 
 /* Why a product, or attention, of 16-bit elements is none for Hopper's own kernels; NULL: it is. */
 const char *bp_cuda_matmul_misses(const bp_cuda_plan *plan);

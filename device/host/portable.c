@@ -3,18 +3,15 @@
 #include "core/ops/quantised.h"
 #include "device/host/isa.h"
 
-#define KERNEL(name) extern const bp_host_kernel bp_host_##name;
+#define KERNEL(name)            extern const bp_host_kernel bp_host_##name;
+#define FORMS(name, isa, types) BP_DECLARE_TYPES(bp_host_##name)
 #include "core/ops/kernels.def"
 
-#define DECLARE(name)                                                                              \
-    extern const bp_host_kernel bp_host_##name##_bf16;                                             \
-    extern const bp_host_kernel bp_host_##name##_f16;
-BP_BUILT_KERNELS(DECLARE)
-BP_BUILT_PORTABLE_KERNELS(DECLARE)
-
-#define TYPED(name) [BP_KERNEL_##name] = &bp_host_##name,
-#define BF16(name)  [BP_KERNEL_##name] = &bp_host_##name##_bf16,
-#define F16(name)   [BP_KERNEL_##name] = &bp_host_##name##_f16,
+#define ROW(name, ending) [BP_KERNEL_##name] = &bp_host_##name##ending,
+#define SINGLE(name, ending)
+#define TYPED(name, ending)          ROW(name, )
+#define BUILT(name, ending)          ROW(name, ending)
+#define BUILT_PORTABLE(name, ending) ROW(name, ending)
 
 const bp_host_isa bp_host_portable = {
     "portable",
@@ -22,10 +19,14 @@ const bp_host_isa bp_host_portable = {
 #define KERNEL(name) &bp_host_##name,
 #include "core/ops/kernels.def"
      },
-     {BP_TYPED_KERNELS(TYPED) BP_TYPED_PORTABLE_KERNELS(TYPED) BP_BUILT_KERNELS(BF16)
-          BP_BUILT_PORTABLE_KERNELS(BF16)},
-     {BP_TYPED_KERNELS(TYPED) BP_TYPED_PORTABLE_KERNELS(TYPED) BP_BUILT_KERNELS(F16)
-          BP_BUILT_PORTABLE_KERNELS(F16)}},
+     {
+#define FORMS(name, isa, types) types(name, _bf16)
+#include "core/ops/kernels.def"
+     },
+     {
+#define FORMS(name, isa, types) types(name, _f16)
+#include "core/ops/kernels.def"
+     }},
     bp_four_blocks,
     NULL,
 };

@@ -2,18 +2,23 @@
 /* The table of the NEON form. */
 #include "device/host/isa.h"
 
-#define TYPED(name) [BP_KERNEL_##name] = &bp_##name##_neon,
-#define BF16(name)  [BP_KERNEL_##name] = &bp_##name##_neon_bf16,
-#define F16(name)   [BP_KERNEL_##name] = &bp_##name##_neon_f16,
+#define ROW(name, ending)          [BP_KERNEL_##name] = &bp_##name##_neon##ending,
+#define BUILT(name, types, ending) BP_SIXTEEN_##types(ROW(name, ), ROW(name, ending))
 
 const bp_host_isa bp_host_neon = {
     "neon",
     {{
-#define RULE(name, body) TYPED(name)
-#include "core/ops/rules.def"
-         BP_NEON_KERNELS(TYPED)},
-     {BP_TYPED_KERNELS(TYPED) BP_BUILT_KERNELS(BF16)},
-     {BP_TYPED_KERNELS(TYPED) BP_BUILT_KERNELS(F16)}},
+#define FORMS(name, isa, types) BP_NEON_OF_##isa(ROW(name, ))
+#include "core/ops/kernels.def"
+     },
+     {
+#define FORMS(name, isa, types) BP_NEON_OF_##isa(BUILT(name, types, _bf16))
+#include "core/ops/kernels.def"
+     },
+     {
+#define FORMS(name, isa, types) BP_NEON_OF_##isa(BUILT(name, types, _f16))
+#include "core/ops/kernels.def"
+     }},
     NULL,
     NULL,
 };

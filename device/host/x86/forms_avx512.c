@@ -2,18 +2,23 @@
 /* The tables of the AVX-512 form and of the one with AMX. */
 #include "device/host/isa.h"
 
-#define TYPED(name) [BP_KERNEL_##name] = &bp_##name##_avx512,
-#define BF16(name)  [BP_KERNEL_##name] = &bp_##name##_avx512_bf16,
-#define F16(name)   [BP_KERNEL_##name] = &bp_##name##_avx512_f16,
+#define ROW(name, ending)          [BP_KERNEL_##name] = &bp_##name##_avx512##ending,
+#define BUILT(name, types, ending) BP_SIXTEEN_##types(ROW(name, ), ROW(name, ending))
 
 const bp_host_isa bp_host_avx512 = {
     "avx512",
     {{
-#define RULE(name, body) TYPED(name)
-#include "core/ops/rules.def"
-         BP_FAST_KERNELS(TYPED)},
-     {BP_TYPED_KERNELS(TYPED) BP_BUILT_KERNELS(BF16)},
-     {BP_TYPED_KERNELS(TYPED) BP_BUILT_KERNELS(F16)}},
+#define FORMS(name, isa, types) BP_AVX512_OF_##isa(ROW(name, ))
+#include "core/ops/kernels.def"
+     },
+     {
+#define FORMS(name, isa, types) BP_AVX512_OF_##isa(BUILT(name, types, _bf16))
+#include "core/ops/kernels.def"
+     },
+     {
+#define FORMS(name, isa, types) BP_AVX512_OF_##isa(BUILT(name, types, _f16))
+#include "core/ops/kernels.def"
+     }},
     NULL,
     bp_words_avx512,
 };

@@ -2,6 +2,6 @@
 /* plain_cells.h compiled for AVX-512. */
 #include "device/host/isa.h"
 
-#define BP_PLAIN(name) BP_BUILT(bp_##name##_avx512)
+#define BP_PLAIN(name) bp_##name##_avx512
 
 #include "device/host/cells/plain_cells.h"

@@ -60,10 +60,13 @@ static const char *form_ending(bp_kernel kernel, bp_dtype working, bool plain)
     if (plain) {
         return "_plain";
     }
-#define CASE(name) case BP_KERNEL_##name:
+#define SINGLE(name)
+#define TYPED(name)
+#define BUILT(name)             case BP_KERNEL_##name:
+#define BUILT_PORTABLE(name)    BUILT(name)
+#define FORMS(name, isa, types) types(name)
     switch (kernel) {
-        BP_BUILT_KERNELS(CASE)
-        BP_BUILT_PORTABLE_KERNELS(CASE)
+#include "core/ops/kernels.def"
         return working == BP_BF16 ? "_bf16" : working == BP_F16 ? "_f16" : "";
     default:
         return "";
