@@ -175,7 +175,7 @@ void block_chunks_forward(block_run *run)
 
 /* Where the gradients of the chunks' inputs will lie whole, from those of the first chunk: one lies
  * over the output's. */
-static void find_places(block_run *run, const block_run *part, uint32_t inputs)
+static void place_gradients(block_run *run, const block_run *part, uint32_t inputs)
 {
     const bp_ref over = run->grad[run->block->values - 1];
     bool taken = false;
@@ -239,7 +239,7 @@ void block_chunks_backward(block_run *run, const uint32_t reads[BP_BLOCK_NODES])
         }
         if (first == 0) {
             set_rows(run, 0, all);
-            find_places(run, &part, inputs);
+            place_gradients(run, &part, inputs);
             set_rows(run, first, left < block->chunk_rows ? left : block->chunk_rows);
         }
         chunk_leave(run, &part, inputs, first);
