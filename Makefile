@@ -215,6 +215,11 @@ $(BUILD)/device/host/arm/matmul_sve.o: ISA := $(SVE) $(if $(findstring clang,$(C
 $(BUILD)/device/host/arm/matmul_bf16_sve.o: ISA := $(SVE)+bf16 $(if $(findstring clang,$(CC)),,-frename-registers)
 $(BUILD)/device/host/arm/matmul_bf16_neon.o: ISA := -march=armv8.2-a+bf16
 $(BUILD)/device/host/%.o: HOST = $(HOSTOPT)
+# Without optimisation clang takes a quarter of the time for a test under the sanitizers; these compute or walk for long.
+ifeq ($(VARIANT),sanitize)
+$(BUILD)/tests/unit/%.o: HOST = -O0
+$(addprefix $(BUILD)/tests/unit/,core/ir/%.o core/ops/%.o device/%.o layers/%.o optim/%.o): HOST = -O1
+endif
 # A tile's sums need nearly all registers: gcc would load what comes far ahead, and keep sums in memory.
 ifeq ($(findstring clang,$(CC)),)
 $(BUILD)/device/host/arm/matmul_neon.o $(BUILD)/device/host/arm/matmul_bf16_neon.o: HOST = -fno-schedule-insns $(HOSTOPT)

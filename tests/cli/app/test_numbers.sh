@@ -36,7 +36,7 @@ P
 variants() {
     rm -rf "$work/v" && mkdir "$work/v"
     python3 - "$1/$2" "$work/v" <<'P'
-import json, sys
+import json, os, sys
 raw = open(sys.argv[1], "rb").read()
 head = b""
 if sys.argv[1].endswith(".safetensors"):
@@ -57,12 +57,12 @@ def walk(node, path):
 walk(document, [])
 values = ["1e300", "-1", "0.5", "2.5", "18446744073709551616", "1e400", "NaN"]
 number = 0
-for path in places:
+for at, path in enumerate(places):
     node = document
     for key in path[:-1]:
         node = node[key]
     old = node[path[-1]]
-    for value in values:
+    for value in values[at % 2::2] if os.getenv("BP_TEST_SHORT") else values:
         node[path[-1]] = "@@"
         text = json.dumps(document).replace('"@@"', value).encode()
         node[path[-1]] = old
@@ -75,6 +75,8 @@ P
 }
 # Numbers that no part of a computation is taken from, and reals that are written as whole ones.
 free='^(label2id\.|metadata\.|.*\.type_id$|truncation|padding|version$|max_input_chars_per_word|.*(rope_theta|lora_alpha|dropout|alpha_pattern.*)$)'
+least=5
+[[ -z ${BP_TEST_SHORT:-} ]] || least=2
 # numbers DIR FILE COMMAND..: the command with each of them in the file's place
 numbers() {
     local directory=$1 file=$2 tried=0 bad='' n path value kind
@@ -95,7 +97,7 @@ numbers() {
         [[ $out != *nan* && $out != *'"loss": inf'* ]] || bad+="$path = $value: $out"$'\n'
     done < <(variants "$directory" "$file")
     cp "$work/good" "$directory/$file"
-    [[ -z $bad && $tried -gt 5 ]]
+    [[ -z $bad && $tried -gt $least ]]
     check $? "$file: $tried variants" "$bad"
 }
 numbers "$work/llama" config.json eval --model "$work/llama" --data "$work/text" --max-seq-length 8 --json

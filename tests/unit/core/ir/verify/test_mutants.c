@@ -94,7 +94,7 @@ static void judge(job *j, const mutant *m, finding *f)
 static uint64_t share(void)
 {
     const char *text = getenv("BP_TEST_SHARE");
-    const uint64_t usual = getenv("BP_TEST_SHORT") != NULL ? 3 * SHARE : SHARE;
+    const uint64_t usual = getenv("BP_TEST_SHORT") != NULL ? 6 * SHARE : SHARE;
     return text != NULL ? strtoull(text, NULL, 10) : usual;
 }
 
