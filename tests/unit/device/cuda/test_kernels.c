@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "core/ops/quantised.h"
+#include "core/plan/config.h"
 #include "core/ir/step.h"
 #include "device/cuda/context.h"
 #include "device/host/host.h"
@@ -206,12 +208,17 @@ typedef struct shaped {
         bp_layernorm_backward_parameters_scalars parameters;
         bp_bias_backward_scalars bias;
         bp_rmsnorm_backward_weight_scalars weight;
+        bp_sample_loss_scalars loss;
+        bp_weight_norms_scalars norms;
     } scalars;
 } shaped;
 
 #define NO_BEFORE   (UINT32_C(1) << OPERAND(matmul, before))
 #define NO_BIAS     (UINT32_C(1) << OPERAND(matmul, bias))
 #define NO_RESIDUAL (UINT32_C(1) << OPERAND(matmul, residual))
+#define CODES_ALONE                                                                                \
+    (UINT32_C(1) << OPERAND(weight_norms, weight) | UINT32_C(1) << OPERAND(weight_norms, scales) | \
+     UINT32_C(1) << OPERAND(weight_norms, nested))
 
 static const shaped shapes[] = {
     {BP_KERNEL_matmul, 0, {.matmul = {1025, 1290, 9, 12, 1292, 1292, 0, 0, 0, 1}}},
@@ -226,6 +233,18 @@ static const shaped shapes[] = {
     {BP_KERNEL_bias_backward, 0, {.bias = {1500, 9, 9, 0}}},
     {BP_KERNEL_rmsnorm_backward_weight, 0, {.weight = {1100, 13, 1, 1, 13}}},
     {BP_KERNEL_rmsnorm_backward_weight, 0, {.weight = {550, 13, 1, 2, 41}}},
+    /* groups of four terms in aligned rows, of which two or three are there */
+    {BP_KERNEL_matmul, 0, {.matmul = {66, 70, 38, 40, 72, 72, 0, 0, 0, 0}}},
+    {BP_KERNEL_matmul, 0, {.matmul = {66, 70, 39, 68, 40, 72, 1, 1, 0, 0}}},
+    {BP_KERNEL_matmul, 0, {.matmul = {67, 71, 39, 40, 40, 72, 0, 1, 0, 0}}},
+    {BP_KERNEL_matmul, 0, {.matmul = {67, 71, 39, 68, 72, 72, 1, 0, 0, 0}}},
+    /* more places than threads, and samples without a label */
+    {BP_KERNEL_sample_loss,
+     0,
+     {.loss =
+          {.batch = 40, .sequence = 300, .classes = 7, .kind = BP_TASK_CLASSES, .gradient = 1}}},
+    {BP_KERNEL_weight_norms, CODES_ALONE, {.norms = {40, 300, 5, 0, BP_QUANTISED_FP8, 0.5}}},
+    {BP_KERNEL_weight_norms, CODES_ALONE, {.norms = {40, 300, 5, 1, BP_QUANTISED_FP8, 0.5}}},
 };
 
 /* verifies device-10.ca2f */

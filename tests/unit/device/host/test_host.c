@@ -66,7 +66,7 @@ static void open_refuses_what_makes_no_sense(void **state)
     assert_int_equal(b->error.found, BP_THREADS_MAX + 1);
     assert_int_equal(b->error.wanted, BP_THREADS_MAX);
     assert_int_equal(open_with(b, "sse2", 1), BP_ERR_USAGE);
-    assert_string_equal(b->error.name, "sse2");
+    assert_string_equal(b->error.name, "kernels: sse2");
     bp_regions places = bp_regions_device(NULL, ARENA_BYTES);
     assert_int_equal(host->open(b->context, &options, &places, NULL), BP_ERR_USAGE);
     places = bp_regions_device(b->arena + 64, ARENA_BYTES);
@@ -95,7 +95,8 @@ static void every_variant_opens_or_is_a_device_error(void **state)
             host->close(b->context);
         } else {
             assert_int_equal(open_with(b, name, 2), BP_ERR_DEVICE);
-            assert_string_equal(b->error.name, name);
+            assert_memory_equal(b->error.name, "kernels: ", strlen("kernels: "));
+            assert_string_equal(b->error.name + strlen("kernels: "), name);
         }
     }
     assert_int_equal(open_with(b, NULL, 0), BP_OK);

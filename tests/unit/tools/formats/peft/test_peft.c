@@ -130,10 +130,10 @@ static const struct {
     {"{\"layers_to_transform\": 1.5}", "from 0 on"},
     {"{\"peft_type\": \"LORA\", \"r\": 4, \"target_modules\": [\"a\"], "
      "\"layers_pattern\": \"h\"}",
-     "goes with layers_to_transform"},
+     "needs layers_to_transform"},
     {"{\"peft_type\": \"LORA\", \"r\": 4, \"target_modules\": \"a.*\", "
      "\"layers_to_transform\": 1}",
-     "not with an expression"},
+     "needs names in target_modules"},
     {"{\"trainable_token_indices\": 5}", "not a list of numbers"},
     {"{\"trainable_token_indices\": [\"a\"]}", "not a list of numbers"},
     {"{\"trainable_token_indices\": [1, -1]}", "whole one from 0 on"},
