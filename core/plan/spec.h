@@ -373,9 +373,9 @@ typedef struct bp_spec {
 
     /* Which activations stay until backward; kind 0: all of them. */
     bp_policy policy;
-    /* Rows of a micro-batch, tokens, that the parts of a block which work row by row take at a time
-     * (layers/blocks/block_chunks.h); what these make is then made again in backward; they change
-     * no bit of a result on the host; 0, or all rows: all at once. */
+    /* Tokens of a micro-batch that the norms and the MLP of a block compute at a time
+     * (layers/blocks/block_chunks.h), forward and, from their input again, backward; no bit of a
+     * result changes on the host; 0, or at least a micro-batch's: all of them. */
     uint32_t sequence_chunk;
     /* Whether stages are updated inside backward; 0: full gradients, one update at the end. */
     bp_release gradient_release;

@@ -67,7 +67,7 @@ void block_chunks_find(bp_block *block, uint64_t rows)
         return;
     }
     block_masks_of(block, &masks);
-    uint32_t least = 3;
+    uint32_t least = 2;
     for (uint32_t i = block->nodes; i-- > 0 && by_rows(block->node[i].kind);) {
         const uint32_t inputs = count_bits(inputs_from(&masks, i));
         if (inputs <= least && i + 1 < block->nodes) {
@@ -138,6 +138,12 @@ static bp_ref at_row(bp_ref ref, uint64_t row, const bp_value *value)
     return bp_ref_present(ref) ? bp_ref_at(ref, row * value->shape[1]) : ref;
 }
 
+/* Rows of the chunk that begins with row `first`: the last one may have fewer. */
+static uint64_t block_chunk_rows(const bp_block *block, uint64_t first, uint64_t all)
+{
+    return all - first < block->chunk_rows ? all - first : block->chunk_rows;
+}
+
 /* A run over `rows` rows from `first` on, which finds of all values the chunks' inputs alone. */
 static void chunk_begin(const block_run *run, block_run *part, uint64_t first, uint64_t rows)
 {
@@ -164,8 +170,7 @@ void block_chunks_forward(block_run *run)
     run->ref[out] = block_make_buffer(run, out, out);
     hold_weights(run, true, BP_FOR_FORWARD);
     for (uint64_t first = 0; first < all; first += block->chunk_rows) {
-        const uint64_t left = all - first;
-        chunk_begin(run, &part, first, left < block->chunk_rows ? left : block->chunk_rows);
+        chunk_begin(run, &part, first, block_chunk_rows(block, first, all));
         part.room[out] = at_row(run->ref[out], first, &block->value[out]);
         block_make(&part, value_bit(out));
     }
@@ -228,8 +233,8 @@ void block_chunks_backward(block_run *run, const uint32_t reads[BP_BLOCK_NODES])
     hold_weights(run, true, BP_FOR_BACKWARD);
     bp_build_chunks_begin(run->builder);
     for (uint64_t first = 0; first < all; first += block->chunk_rows) {
-        const uint64_t left = all - first;
-        chunk_begin(run, &part, first, left < block->chunk_rows ? left : block->chunk_rows);
+        const uint64_t rows = block_chunk_rows(block, first, all);
+        chunk_begin(run, &part, first, rows);
         part.grad[out] = at_row(run->grad[out], first, &block->value[out]);
         for (uint32_t i = block->nodes; i-- > block->chunk_first;) {
             if (block_node_works(&part, i)) {
@@ -240,7 +245,7 @@ void block_chunks_backward(block_run *run, const uint32_t reads[BP_BLOCK_NODES])
         if (first == 0) {
             set_rows(run, 0, all);
             place_gradients(run, &part, inputs);
-            set_rows(run, first, left < block->chunk_rows ? left : block->chunk_rows);
+            set_rows(run, first, rows);
         }
         chunk_leave(run, &part, inputs, first);
     }
