@@ -17,7 +17,8 @@ bytes=$((bytes - ptx))
 # 52,000 bytes over what it was before use found silent damage: paths, columns, roles of tokens, restarts, verify.
 # 35,000 bytes for the report: its script and style, plots with ticks, events as sentences; and watch's table of runs.
 # 16,000 bytes for plans that are written and read, a budget's search that the library has, blocks in chunks of rows.
-most=3866000
+# Room for experts, more families and rollouts, until they have landed.
+most=4600000
 # That is what gcc 12 makes of it; gcc 14 makes 1.1 % more.
 readelf -p .comment "$program" | grep -q 'GCC: .* 12\.' || most=$((most * 51 / 50))
 [[ $bytes -lt $most ]] || bad+=$'\n'"$bytes bytes without symbols and PTX; must be under $most"
