@@ -52,6 +52,13 @@ static inline uint64_t bp_augment_key(uint64_t seed)
     return seed ^ UINT64_C(0x6175676d656e74);
 }
 
+/* The key of completions' tokens, whose numbers are named by position, prompt row and generation,
+ * and step (tools/bedplate/rollout). */
+static inline uint64_t bp_rollout_key(uint64_t seed)
+{
+    return seed ^ UINT64_C(0x726f6c6c6f7574);
+}
+
 /* An element is kept when its word is not below this threshold: round(p * 2^32), p in [0, 1). */
 uint32_t bp_dropout_threshold(double p);
 

@@ -12,6 +12,7 @@ for ((i = 0; i < 8; i++)); do echo "{\"text\": \"row $i\", \"label\": $((i % 2))
 run train --model "$work/model" --data "$work/rows.jsonl" --task classification --max-seq-length 16 \
     --max-steps 1 --quiet --output-dir "$work/classes"
 check $code "a classifier" "$err"
+echo '{"prompt": "a"}' >"$work/prompts.jsonl"
 run export --model "$work/model" --format gguf --to "$work/in.gguf"
 check $code "a GGUF file" "$err"
 
@@ -21,6 +22,7 @@ declare -A row=(
     [tokenize.output]="tokenize --tokenizer $work/model --data $work/data.txt --output @"
     [embed.output]="embed --data $work/data.txt --model $work/model --output @"
     [distill.output]="distill --data $work/data.txt --model $work/model --max-seq-length 16 --output @"
+    [rollout.output]="rollout --model $work/model --data $work/prompts.jsonl --max-completion-length 4 --output @"
     [report.output]="report $work/model --output @"
     [eval.predictions]="eval --model $work/classes --data $work/rows.jsonl --predictions @"
     [train.offload]="train ${learn[*]} --output-dir $work/run --offload-buffered --offload file:@:64MB"

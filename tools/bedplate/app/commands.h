@@ -40,6 +40,7 @@ int cmd_eval(const settings *set);
 int cmd_embed(const settings *set);
 int cmd_distill(const settings *set);
 int cmd_generate(const settings *set);
+int cmd_rollout(const settings *set);
 int cmd_tokenize(const settings *set);
 int cmd_verify(const settings *set);
 int cmd_bench(const settings *set);

@@ -22,6 +22,10 @@ static const command commands[] = {
      "Writes a teacher's likeliest tokens at each position of the data, for train --distill."},
     {"generate", " --model DIR --prompt TEXT|--prompt-ids IDS [options]", 0, 0, COMMAND_GENERATE,
      cmd_generate, "Generates text from a prompt, or chats."},
+    {"rollout", " --model DIR --data FILE.. --output FILE.jsonl [options]", 0, 0, COMMAND_ROLLOUT,
+     cmd_rollout,
+     "Writes several completions of each prompt, sampled from the model's own distribution, as "
+     "rows that train reads."},
     {"export", " --model DIR --to DIR|FILE [options]", 0, 0, COMMAND_EXPORT, cmd_export,
      "Writes a model for other programs: as a Hugging Face directory, GGUF or llm.c."},
     {"import", " --from FILE --to DIR [options]", 0, 0, COMMAND_IMPORT, cmd_import,

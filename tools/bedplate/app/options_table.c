@@ -18,11 +18,12 @@ enum {
     SHAPES = COMMAND_PLAN | COMMAND_TRAIN | COMMAND_BENCH,
     LEARNS = COMMAND_PLAN | COMMAND_TRAIN,
     PLANS = COMMAND_PLAN | COMMAND_TRAIN | COMMAND_EVAL | COMMAND_EMBED | COMMAND_GENERATE |
-            COMMAND_BENCH | COMMAND_DISTILL,
-    LOADS = COMMAND_TRAIN | COMMAND_EVAL | COMMAND_EMBED | COMMAND_GENERATE | COMMAND_DISTILL,
+            COMMAND_BENCH | COMMAND_DISTILL | COMMAND_ROLLOUT,
+    LOADS = COMMAND_TRAIN | COMMAND_EVAL | COMMAND_EMBED | COMMAND_GENERATE | COMMAND_DISTILL |
+            COMMAND_ROLLOUT,
     READS = COMMAND_PLAN | COMMAND_TRAIN | COMMAND_EVAL,
     READS_VECTORS = READS | COMMAND_EMBED,
-    READS_TEXTS = READS_VECTORS | COMMAND_DISTILL,
+    READS_TEXTS = READS_VECTORS | COMMAND_DISTILL | COMMAND_ROLLOUT,
     PORTS = COMMAND_EXPORT | COMMAND_IMPORT,
     EVERY = 0xffffff
 };
@@ -68,7 +69,8 @@ static const option table[] = {
      "auto|multi-hot|classes", true,
      "multi-label-classification: what a list of labels is, a 0 or 1 for each class or the classes "
      "that apply; auto: the only possible one"},
-    {"chat-template", OPTION_TEXT, READS | COMMAND_DISTILL | COMMAND_GENERATE | COMMAND_REPLAY,
+    {"chat-template", OPTION_TEXT,
+     READS | COMMAND_DISTILL | COMMAND_GENERATE | COMMAND_ROLLOUT | COMMAND_REPLAY,
      AT(chat_template), 0, 0, NULL, "NAME|FILE", true,
      "the template that turns conversations (JSON lines with `messages`, `conversations` or "
      "`instruction`) into text; by default the model's own (docs/how-to/chat.md)"},
@@ -76,17 +78,20 @@ static const option table[] = {
      "assistant|completion|all", true,
      "the part of a conversation that the loss covers: all turns of the assistant, its last turn, "
      "or everything"},
-    {"chat-date", OPTION_TEXT, READS | COMMAND_DISTILL | COMMAND_GENERATE, AT(chat_date), 0, 0,
-     "2024-07-26", "YYYY-MM-DD", true, "the current date for chat templates that print one"},
+    {"chat-date", OPTION_TEXT, READS | COMMAND_DISTILL | COMMAND_GENERATE | COMMAND_ROLLOUT,
+     AT(chat_date), 0, 0, "2024-07-26", "YYYY-MM-DD", true,
+     "the current date for chat templates that print one"},
     {"tokenizer", OPTION_TEXT, READS_TEXTS | COMMAND_GENERATE | COMMAND_TOKENIZE | COMMAND_REPLAY,
      AT(tokenizer), 0, 0, NULL, "DIR", false,
      "the directory of the tokenizer; by default the model directory, and without a tokenizer a "
      "token is a byte"},
-    {"output", OPTION_TEXT, COMMAND_TOKENIZE | COMMAND_REPORT | COMMAND_EMBED | COMMAND_DISTILL,
+    {"output", OPTION_TEXT,
+     COMMAND_TOKENIZE | COMMAND_REPORT | COMMAND_EMBED | COMMAND_DISTILL | COMMAND_ROLLOUT,
      AT(output), 0, 0, NULL, "FILE", false,
      "the file to write; embed: NAME.npy (float32) or NAME.jsonl; distill: the teacher's logits; "
-     "tokenize: the token file, uint16 for up to 65,536 ids, else uint32; report: the page, by "
-     "default report.html in the first directory"},
+     "rollout: JSON lines; tokenize: the token file, uint16 for up to 65,536 ids, else uint32; "
+     "report: the page, by default "
+     "report.html in the first directory"},
     {"output-dir", OPTION_TEXT, LEARNS, AT(output_dir), 0, 0, NULL, "DIR", false,
      "the directory for checkpoints and the trained model"},
     {"predictions", OPTION_TEXT, COMMAND_EVAL, AT(predictions), 0, 0, NULL, "FILE", false,
@@ -391,7 +396,8 @@ static const option table[] = {
     {"class-weights", OPTION_TEXT, LEARNS, AT(class_weights), 0, 0, NULL, "F,F,..|balanced", true,
      "the weight of each class in the mean loss of a classification (CrossEntropyLoss's weight); "
      "balanced: rows / (classes * rows of the class)"},
-    {"seed", OPTION_COUNT, LEARNS | COMMAND_GENERATE | COMMAND_BENCH | COMMAND_REPLAY, AT(seed), 0,
+    {"seed", OPTION_COUNT,
+     LEARNS | COMMAND_GENERATE | COMMAND_ROLLOUT | COMMAND_BENCH | COMMAND_REPLAY, AT(seed), 0,
      MOST, "42", "N", true, "the seed of weights, data order, dropout and sampling"},
     {"data-seed", OPTION_SIGNED, LEARNS, AT(data_seed), -1, MOST, "-1", "N", true,
      "the seed of data order and masking alone; -1: as --seed"},
@@ -579,8 +585,8 @@ static const option table[] = {
      "the prompt as token ids"},
     {"max-new-tokens", OPTION_COUNT, COMMAND_GENERATE, AT(max_new_tokens), 1, 1 << 24, "20", "N",
      false, "the number of tokens to generate"},
-    {"temperature", OPTION_REAL, COMMAND_GENERATE, AT(temperature), 0, 1000, "1", "F", false,
-     "the temperature of sampling; 0: always the likeliest token"},
+    {"temperature", OPTION_REAL, COMMAND_GENERATE | COMMAND_ROLLOUT, AT(temperature), 0, 1000, "1",
+     "F", false, "the temperature of sampling; 0: always the likeliest token"},
     {"top-k", OPTION_COUNT, COMMAND_GENERATE, AT(top_k), 0, 1 << 30, "50", "K", false,
      "samples from the K likeliest tokens; 0: from all. For a masked-lm the number of candidates "
      "to print for each mask (5)"},
@@ -598,10 +604,19 @@ static const option table[] = {
      "ends before this string; may be repeated"},
     {"no-stream", OPTION_FLAG, COMMAND_GENERATE, AT(no_stream), 0, 0, "false", NULL, false,
      "prints a text when it is complete, not token by token"},
-    {"output-ids", OPTION_FLAG, COMMAND_GENERATE, AT(output_ids), 0, 0, "false", NULL, false,
-     "prints token ids with spaces between them"},
+    {"output-ids", OPTION_FLAG, COMMAND_GENERATE | COMMAND_ROLLOUT, AT(output_ids), 0, 0, "false",
+     NULL, false,
+     "prints token ids with spaces between them; rollout: writes the ids of prompts and "
+     "completions and the log-probability of each"},
     {"ignore-eos", OPTION_FLAG, COMMAND_GENERATE, AT(ignore_eos), 0, 0, "false", NULL, false,
      "continues after an end-of-text token"},
+    {"num-generations", OPTION_COUNT, COMMAND_ROLLOUT, AT(num_generations), 1, 1 << 16, "8", "N",
+     false, "the number of completions of each prompt"},
+    {"max-completion-length", OPTION_COUNT, COMMAND_ROLLOUT, AT(max_completion_length), 1, 1 << 24,
+     "512", "N", false, "the largest number of tokens of a completion"},
+    {"slots", OPTION_TEXT, COMMAND_ROLLOUT, AT(slots), 0, 0, "auto", "N|auto", false,
+     "the number of sequences that are generated at once; the result does not depend on it. auto: "
+     "up to 16, as --arena has room"},
 
     {"listing", OPTION_FLAG, COMMAND_PLAN, AT(listing), 0, 0, "false", NULL, false,
      "prints the programs op by op"},

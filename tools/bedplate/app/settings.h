@@ -6,7 +6,7 @@
 #include "arena/base.h"
 
 #define SETTINGS_PATHS_MAX   1024
-#define SETTINGS_OPTIONS_MAX 232
+#define SETTINGS_OPTIONS_MAX 264
 
 typedef struct path_list {
     uint32_t count;
@@ -33,7 +33,8 @@ typedef enum command_bit {
     COMMAND_WATCH = 65536,
     COMMAND_REPORT = 131072,
     COMMAND_EMBED = 262144,
-    COMMAND_DISTILL = 524288
+    COMMAND_DISTILL = 524288,
+    COMMAND_ROLLOUT = 1048576
 } command_bit;
 
 /* Filled by options_parse. Strings belong to the command line or to the configuration file's text.
@@ -254,6 +255,11 @@ typedef struct settings {
     bool no_stream;
     bool output_ids;
     bool ignore_eos;
+
+    /* rollouts */
+    uint64_t num_generations;
+    uint64_t max_completion_length;
+    const char *slots; /* a number, or auto */
 
     /* reports */
     bool json;

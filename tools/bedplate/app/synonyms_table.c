@@ -239,7 +239,6 @@ static const synonym table[] = {
     SAME("model-max-length", "max-seq-length"),
     SAME("max-sequence-length", "max-seq-length"),
     NEAR("max-prompt-length", "--max-seq-length is prompt and answer together"),
-    NEAR("max-completion-length", "--max-seq-length is prompt and answer together"),
     NEAR("max-source-length", "--max-seq-length is prompt and answer together"),
     NEAR("max-target-length", "--max-seq-length is prompt and answer together"),
     SAME("sample-packing", "packing"),
@@ -645,7 +644,6 @@ static const synonym table[] = {
     NEAR("debug", "`bedplate selftest` checks this machine; train has --poison"),
     NEAR("profile*", "`bedplate bench step` measures a step"),
     NEAR("dry-run", "`bedplate plan` takes the same options and trains nothing"),
-    NEAR("num-generations", "online methods are not implemented: the nearest is --task dpo"),
     NEAR("loss-watchdog*", "--on-spike and --spike-threshold"),
 
     /* Devices, ranks, memory. */

@@ -242,7 +242,8 @@ bp_status precision_fill(const settings *set, precision_rules *rules, bp_spec *s
 {
     BP_TRY(fill_types(set, spec));
     bool learns = set->command != COMMAND_EVAL && set->command != COMMAND_EMBED &&
-                  set->command != COMMAND_GENERATE && set->command != COMMAND_DISTILL;
+                  set->command != COMMAND_GENERATE && set->command != COMMAND_DISTILL &&
+                  set->command != COMMAND_ROLLOUT;
     if (!learns) {
         return BP_OK;
     }
