@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/base/dtype.h"
 #include "core/base/fused.h"
 #include "core/ir/step.h"
 #include "device/host/kernel.h"
@@ -20,10 +21,12 @@ bp_status bp_trainer_open(bp_trainer *trainer, const bp_trainer_plan *plan, void
     if (bp_fused_fault() != NULL) {
         return BP_ERR_DEVICE;
     }
-    *trainer = (bp_trainer){plan, arena, 0};
+    *trainer = (bp_trainer){.plan = plan, .arena = arena};
     memset(arena, 0, plan->arena_bytes);
     return BP_OK;
 }
+
+#define EXPONENT 0x7f800000 /* all ones in a float that is not finite */
 
 /* Frozen weights lie behind the arena's end; nothing writes there. */
 static unsigned char *at_offset(const bp_trainer *trainer, uint32_t offset)
@@ -88,6 +91,7 @@ bp_status bp_trainer_initialize(bp_trainer *trainer)
         }
     }
     trainer->steps = 0;
+    trainer->position = 0;
     put_block(trainer, &block);
     run_program(trainer, BP_TRAINER_INITIALIZE);
     return BP_OK;
@@ -101,22 +105,30 @@ void *bp_trainer_column(const bp_trainer *trainer, uint32_t input)
     return trainer->arena + trainer->plan->step + trainer->plan->input[input].offset;
 }
 
-/* Whether so many samples are there, with no integer that kernels may not read as a row of a table.
- */
+/* Whether elements of an input are what kernels may read: rows of their tables, finite numbers. */
+static bp_status check_elements(const bp_trainer_input *input, const int32_t *at, size_t count)
+{
+    for (; count > 0; count--, at++) {
+        const bool integer =
+            input->below == 0 || ((uint32_t)*at < input->below) || (*at < 0 && input->negative);
+        const bool finite = !input->real || (*at & EXPONENT) != EXPONENT;
+        if (!integer || !finite) {
+            return BP_ERR_DATA;
+        }
+    }
+    return BP_OK;
+}
+
+/* Whether so many samples are there, and may be read. */
 static bp_status check_batch(const bp_trainer *trainer, const bp_trainer_batch *batch,
                              size_t samples)
 {
     const bp_trainer_input *input = trainer->plan->input;
     for (uint32_t i = 0; i < trainer->plan->inputs; i++, input++) {
-        const int32_t *at = batch->column[i];
-        if (at == NULL) {
+        if (batch->column[i] == NULL) {
             return BP_ERR_USAGE;
         }
-        for (size_t left = samples * input->elements; input->below > 0 && left > 0; left--, at++) {
-            if (*at < 0 ? !input->negative : (uint32_t)*at >= input->below) {
-                return BP_ERR_DATA;
-            }
-        }
+        BP_TRY(check_elements(input, batch->column[i], samples * input->elements));
     }
     return BP_OK;
 }
@@ -143,6 +155,12 @@ static const bp_result_block *result_of(const bp_trainer *trainer)
     return (const void *)(trainer->arena + trainer->plan->result);
 }
 
+/* Samples that are compared with each other: each weighs 1 with all texts beside it. */
+static uint32_t trainer_samples(const bp_trainer_plan *plan, const bp_trainer_batch *batch)
+{
+    return plan->texts > 0 ? plan->texts * (uint32_t)batch->weight : 0;
+}
+
 /* A step that has targets; the whole of it is one program, or it goes micro-batch by micro-batch.
  */
 static void run_step(const bp_trainer *trainer, const bp_trainer_batch *batch,
@@ -155,7 +173,8 @@ static void run_step(const bp_trainer *trainer, const bp_trainer_batch *batch,
     bp_step_block block = {.seed = plan->seed,
                            .step = trainer->steps,
                            .learning_rate = (float)rate,
-                           .inverse_valid = (float)(1.0 / batch->weight)};
+                           .inverse_valid = (float)(1.0 / batch->weight),
+                           .samples = trainer_samples(plan, batch)};
     const bp_result_block *result = result_of(trainer);
     for (uint32_t micro = 0; micro < batch->micros; micro++) {
         block.sample = micro * plan->batch;
@@ -185,6 +204,7 @@ bp_status bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
             return BP_ERR_USAGE;
         }
         BP_TRY(check_batch(trainer, batch, (size_t)batch->micros * plan->batch));
+        trainer->position = 0;
         run_step(trainer, batch, outcome);
     }
     trainer->steps++;
@@ -198,10 +218,179 @@ bp_status bp_trainer_evaluate(bp_trainer *trainer, const bp_trainer_batch *batch
         return BP_ERR_USAGE;
     }
     BP_TRY(check_batch(trainer, batch, plan->evaluated));
-    const bp_step_block block = {.seed = plan->seed, .inverse_valid = 1.0f};
+    const bp_step_block block = {
+        .seed = plan->seed, .inverse_valid = 1.0f, .samples = trainer_samples(plan, batch)};
+    trainer->position = 0;
     send(trainer, &block, batch, 0, plan->evaluated);
     run_program(trainer, BP_TRAINER_EVALUATE);
     *loss = result_of(trainer)->loss_sum;
+    return BP_OK;
+}
+
+/* Element t of an input of a sample of n tokens or numbers, as the feed fills columns
+ * (core/run/feed.c); *last counts positions. */
+static int32_t sample_element(const bp_trainer_input *input, const int32_t *sample, uint32_t t,
+                              uint32_t n, int32_t *last)
+{
+    if (t >= n) {
+        return input->fill;
+    }
+    switch ((bp_input_from)input->from) {
+    case BP_INPUT_IDS:
+        return sample[t];
+    case BP_INPUT_LENGTHS:
+        return t == 0 ? (int32_t)n : input->fill;
+    case BP_INPUT_EXTENTS:
+        return (int32_t)n;
+    case BP_INPUT_STARTS:
+        return 0;
+    case BP_INPUT_DOCUMENT_POSITIONS:
+        return (int32_t)t;
+    case BP_INPUT_POSITIONS:
+        return sample[t] != input->fill ? ++*last : input->fill;
+    default:
+        return input->fill; /* no targets, one text */
+    }
+}
+
+/* The sample in the arena, and nothing in the place of others of its run. */
+static void send_sample(const bp_trainer *trainer, const int32_t *sample, uint32_t n)
+{
+    const bp_trainer_input *input = trainer->plan->input;
+    for (uint32_t i = trainer->plan->inputs; i-- > 0;) { /* the sample may lie in the first */
+        int32_t *to = bp_trainer_column(trainer, i);
+        const size_t all = (size_t)trainer->plan->evaluated * input[i].elements;
+        int32_t last = input[i].fill;
+        for (size_t t = 0; t < all; t++) {
+            to[t] = t < input[i].elements ? sample_element(&input[i], sample, (uint32_t)t, n, &last)
+                                          : input[i].fill;
+        }
+    }
+}
+
+static float widened(bp_dtype dtype, const unsigned char *from)
+{
+    uint16_t bits;
+    float value;
+    if (dtype == BP_F32) {
+        memcpy(&value, from, sizeof value);
+        return value;
+    }
+    memcpy(&bits, from, sizeof bits);
+    return dtype == BP_BF16 ? bp_f32_from_bf16(bits) : bp_f32_from_f16(bits);
+}
+
+bp_status bp_trainer_predict(bp_trainer *trainer, const void *sample, uint32_t elements,
+                             float *outputs, uint32_t count)
+{
+    const bp_trainer_plan *plan = trainer->plan;
+    if (plan == NULL || plan->outputs.width == 0 || sample == NULL || outputs == NULL ||
+        count != plan->outputs.rows * plan->outputs.width || elements == 0 ||
+        elements > plan->input[0].elements ||
+        (plan->input[0].real && elements != plan->input[0].elements)) {
+        return BP_ERR_USAGE;
+    }
+    BP_TRY(check_elements(&plan->input[0], sample, elements));
+    const bp_step_block block = {.seed = plan->seed, .inverse_valid = 1.0f};
+    const unsigned char *from = trainer->arena + plan->outputs.offset;
+    trainer->position = 0;
+    send_sample(trainer, sample, elements);
+    put_block(trainer, &block);
+    run_program(trainer, BP_TRAINER_EVALUATE);
+    for (uint32_t i = 0; i < count; i++) {
+        outputs[i] = widened(plan->outputs.dtype, from + i * bp_dtype_bytes(plan->outputs.dtype));
+    }
+    return BP_OK;
+}
+
+bp_status bp_trainer_class(const float *outputs, uint32_t count, uint32_t *best)
+{
+    const bp_trainer_input number = {.real = true};
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        int32_t bits;
+        memcpy(&bits, &outputs[i], sizeof bits);
+        if (check_elements(&number, &bits, 1) != BP_OK) {
+            return BP_ERR_NONFINITE;
+        }
+        found = outputs[i] > outputs[found] ? i : found;
+    }
+    *best = found;
+    return count > 0 ? BP_OK : BP_ERR_USAGE;
+}
+
+/* One run over `tokens` ids: prefill takes several with padding, decode one. */
+static const float *read_tokens(bp_trainer *trainer, const int32_t *ids, uint32_t tokens)
+{
+    const bp_trainer_plan *plan = trainer->plan;
+    const bp_trainer_decoding *decoding = &plan->decoding;
+    const bool prefills = tokens > 1 || (trainer->position == 0 && decoding->prefills);
+    const bp_step_block block = {
+        .seed = plan->seed, .position = trainer->position, .last_row = prefills ? tokens - 1 : 0};
+    put_block(trainer, &block);
+    for (uint32_t i = 0; i < plan->inputs; i++) {
+        int32_t *to = bp_trainer_column(trainer, i);
+        for (uint32_t t = 0; plan->input[i].decodes && t < (prefills ? decoding->prefill : 1);
+             t++) {
+            const bool extent = plan->input[i].from == BP_INPUT_EXTENTS;
+            to[t] = extent ? (int32_t)(trainer->position + tokens) : t < tokens ? ids[t] : 0;
+        }
+    }
+    run_program(trainer, prefills ? BP_TRAINER_PREFILL : BP_TRAINER_DECODE);
+    trainer->position += tokens;
+    return (const void *)(trainer->arena + (prefills ? decoding->prefilled : decoding->decoded));
+}
+
+void bp_trainer_restart(bp_trainer *trainer)
+{
+    trainer->position = 0;
+}
+
+bp_status bp_trainer_accept(bp_trainer *trainer, const int32_t *ids, uint32_t count,
+                            const float **logits)
+{
+    const bp_trainer_plan *plan = trainer->plan;
+    if (plan == NULL || plan->decoding.context == 0 || count == 0) {
+        return BP_ERR_USAGE;
+    }
+    if (count > plan->decoding.context - trainer->position) {
+        return BP_ERR_FIT;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if ((uint32_t)ids[i] >= plan->decoding.vocabulary) {
+            return BP_ERR_DATA;
+        }
+    }
+    for (uint32_t done = 0, some; done < count; done += some) {
+        const uint32_t left = count - done;
+        some = left < plan->decoding.prefill ? left : plan->decoding.prefill;
+        *logits = read_tokens(trainer, ids + done, some);
+    }
+    return BP_OK;
+}
+
+bp_status bp_trainer_generate(bp_trainer *trainer, const int32_t *prompt, uint32_t count,
+                              int32_t *to, uint32_t most, bp_trainer_chooser choose, void *user)
+{
+    const bp_trainer_plan *plan = trainer->plan;
+    const float *logits = NULL;
+    if (plan == NULL || plan->decoding.context == 0) {
+        return BP_ERR_USAGE;
+    }
+    if (count > plan->decoding.context || most > plan->decoding.context - count) {
+        return BP_ERR_FIT;
+    }
+    bp_trainer_restart(trainer);
+    BP_TRY(bp_trainer_accept(trainer, prompt, count, &logits));
+    for (uint32_t i = 0; i < most; i++) {
+        uint32_t next;
+        BP_TRY(bp_trainer_class(logits, plan->decoding.vocabulary, &next));
+        next = choose != NULL ? choose(user, logits, plan->decoding.vocabulary) : next;
+        to[i] = (int32_t)next;
+        if (i + 1 < most) {
+            BP_TRY(bp_trainer_accept(trainer, &to[i], 1, &logits));
+        }
+    }
     return BP_OK;
 }
 
@@ -294,4 +483,41 @@ static bp_status write_tensor(void *user, uint64_t handle, uint64_t offset, cons
 bp_state_io bp_trainer_state_io(bp_trainer *trainer)
 {
     return (bp_state_io){trainer, read_tensor, write_tensor};
+}
+
+/* The tensor of that name and size; NULL: there is none. */
+static const bp_state_tensor *named(const bp_trainer *trainer, const bp_state_tensor *tensors,
+                                    const char *name, size_t bytes)
+{
+    const uint32_t count = trainer->plan != NULL ? trainer->plan->state_count : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (strcmp(tensors[i].name, name) == 0) {
+            return tensors[i].bytes == bytes ? &tensors[i] : NULL;
+        }
+    }
+    return NULL;
+}
+
+bp_status bp_trainer_get(const bp_trainer *trainer, const bp_state_tensor *tensors,
+                         const char *name, void *to, size_t bytes)
+{
+    const bp_state_tensor *tensor = named(trainer, tensors, name, bytes);
+    if (tensor == NULL) {
+        return BP_ERR_USAGE;
+    }
+    return read_tensor((void *)(uintptr_t)trainer, tensor->handle, 0, to, bytes);
+}
+
+bp_status bp_trainer_put(bp_trainer *trainer, const bp_state_tensor *tensors, const char *name,
+                         const void *from, size_t bytes)
+{
+    const bp_state_tensor *tensor = named(trainer, tensors, name, bytes);
+    const bp_trainer_input number = {.real = true};
+    if (tensor == NULL) {
+        return BP_ERR_USAGE;
+    }
+    if (tensor->dtype == BP_F32) {
+        BP_TRY(check_elements(&number, from, bytes / sizeof(float)));
+    }
+    return write_tensor(trainer, tensor->handle, 0, from, bytes);
 }

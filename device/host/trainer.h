@@ -40,7 +40,9 @@ typedef enum bp_trainer_program {
     BP_TRAINER_FIRST,
     BP_TRAINER_NEXT,
     BP_TRAINER_UPDATE,
-    BP_TRAINER_EVALUATE,
+    BP_TRAINER_EVALUATE, /* and predictions */
+    BP_TRAINER_PREFILL,  /* several tokens of a text that is generated, */
+    BP_TRAINER_DECODE,   /* and one */
     BP_TRAINER_PROGRAMS
 } bp_trainer_program;
 
@@ -63,7 +65,32 @@ typedef struct bp_trainer_input {
     uint32_t elements; /* of a sample, 4 bytes each */
     uint32_t below;    /* integers (tokens, classes, ..): every one is; 0: they may be anything */
     bool negative;     /* integers: may be negative */
+    bool real;         /* numbers: every one is finite */
+    bool decodes;      /* generating reads it, an element for each token */
+    uint8_t from;      /* bp_input_from: what a prediction puts there */
+    int32_t fill;      /* what stands for nothing */
 } bp_trainer_input;
+
+/* What an evaluation keeps of each sample, (rows, width) of bp_dtype at an offset; width 0:
+ * nothing.
+ */
+typedef struct bp_trainer_outputs {
+    uint32_t offset;
+    uint32_t rows;
+    uint32_t width;
+    bp_dtype dtype;
+} bp_trainer_outputs;
+
+/* Generating: the cache's tokens, 0: none; those of one run of prefill; whether the first token
+ * goes through it; and where each of the two programs leaves (vocabulary) logits, F32. */
+typedef struct bp_trainer_decoding {
+    uint32_t context;
+    uint32_t prefill;
+    uint32_t vocabulary;
+    uint32_t prefilled;
+    uint32_t decoded;
+    bool prefills;
+} bp_trainer_decoding;
 
 typedef struct bp_trainer_plan {
     const bp_trainer_op *ops;
@@ -77,6 +104,9 @@ typedef struct bp_trainer_plan {
     uint32_t micros;    /* micro-batches of a step, */
     uint32_t batch;     /* samples of one, */
     uint32_t evaluated; /* and of a run of the evaluation */
+    uint32_t texts;     /* samples that are compared with each other; 0: none are */
+    bp_trainer_outputs outputs;
+    bp_trainer_decoding decoding;
     uint32_t inputs;
     bp_trainer_input input[BP_INPUTS_MAX];
     const bp_trainer_fill *ones; /* weights that begin as ones */
@@ -93,7 +123,8 @@ typedef struct bp_trainer_plan {
 typedef struct bp_trainer {
     const bp_trainer_plan *plan;
     unsigned char *arena;
-    uint64_t steps; /* attempted; a state that is put in place brings its own */
+    uint64_t steps;    /* attempted; a state that is put in place brings its own */
+    uint32_t position; /* tokens of the text that is generated */
 } bp_trainer;
 
 /* What a step or an evaluation reads: of each input, in the order of the plan, micro-batch after
@@ -127,8 +158,8 @@ void *bp_trainer_column(const bp_trainer *trainer, uint32_t input);
 
 /* One optimizer step. A batch without targets is counted and changes nothing. BP_ERR_USAGE: a
  * column is missing, or there is no micro-batch or more than the plan's; BP_ERR_DATA: an integer
- * that is not below its input's, as a token beyond the vocabulary or a class beyond the classes.
- * Nothing has changed then. */
+ * that is not below its input's, as a token beyond the vocabulary or a class beyond the classes, or
+ * a number that is not finite. Nothing has changed then. */
 bp_status bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
                           bp_trainer_outcome *outcome) BP_MUST_CHECK;
 
@@ -137,6 +168,48 @@ bp_status bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
  * the plan has no evaluation (it was made without evaluation data); else as a step. */
 bp_status bp_trainer_evaluate(bp_trainer *trainer, const bp_trainer_batch *batch,
                               double *loss) BP_MUST_CHECK;
+
+/* What the model says of one sample: (outputs.rows, outputs.width) floats of the plan, the logits
+ * of classes, numbers, or a vector; bit by bit what `bedplate eval --predictions` and `embed` have.
+ * `sample` are the elements of its first input, 4 bytes each, numbers or tokens: of numbers all of
+ * them, of tokens 1 and more; it may be bp_trainer_column(trainer, 0). Changes no state, and ends
+ * the text that is generated. BP_ERR_USAGE: the plan keeps no outputs, `count` are not as many, or
+ * another number of elements; BP_ERR_DATA as a step. Cost: an evaluation of plan->evaluated
+ * samples. */
+bp_status bp_trainer_predict(bp_trainer *trainer, const void *sample, uint32_t elements,
+                             float *outputs, uint32_t count) BP_MUST_CHECK;
+
+/* The first of the largest outputs. BP_ERR_NONFINITE where one is not finite; BP_ERR_USAGE: there
+ * are none. */
+bp_status bp_trainer_class(const float *outputs, uint32_t count, uint32_t *best) BP_MUST_CHECK;
+
+/* Chooses the next token by the logits; below `vocabulary`. */
+typedef uint32_t (*bp_trainer_chooser)(void *user, const float *logits, uint32_t vocabulary);
+
+/* Begins a text anew with its prompt and puts `most` further tokens into `to`: the likeliest ones,
+ * as `bedplate generate --temperature 0` has them bit by bit, or what `choose` chooses (NULL:
+ * nobody). The cache shares memory with the other programs: they end the text. BP_ERR_USAGE: the
+ * plan generates nothing, or no prompt is given; BP_ERR_FIT: more tokens than the cache has;
+ * BP_ERR_DATA: a token beyond the vocabulary; BP_ERR_NONFINITE: logits are not finite. Changes no
+ * state. */
+bp_status bp_trainer_generate(bp_trainer *trainer, const int32_t *prompt, uint32_t count,
+                              int32_t *to, uint32_t most, bp_trainer_chooser choose,
+                              void *user) BP_MUST_CHECK;
+
+/* One piece of it: appends tokens to the text (behind bp_trainer_restart: begins one); *logits
+ * points to (vocabulary) floats, which are there until the next call. */
+void bp_trainer_restart(bp_trainer *trainer);
+bp_status bp_trainer_accept(bp_trainer *trainer, const int32_t *ids, uint32_t count,
+                            const float **logits) BP_MUST_CHECK;
+
+/* A tensor of the state by its name, whole; the list is the one that the tables have
+ * (plan_tensors), which says names, types and shapes. BP_ERR_USAGE: there is none of this name, or
+ * it has another number of bytes; BP_ERR_DATA: a number is not finite, or the tensor is frozen and
+ * these are others. Masters and optimizer states are tensors of their own, and stay. */
+bp_status bp_trainer_get(const bp_trainer *trainer, const bp_state_tensor *tensors,
+                         const char *name, void *to, size_t bytes) BP_MUST_CHECK;
+bp_status bp_trainer_put(bp_trainer *trainer, const bp_state_tensor *tensors, const char *name,
+                         const void *from, size_t bytes) BP_MUST_CHECK;
 
 /* Bytes of the whole state; and one part of it after another, into `to` or out of `from`, in the
  * order of the names: what a file or a flash holds of it. The arithmetic of offsets is over all of

@@ -231,7 +231,7 @@ while read -r core board names; do
         on_board "$core" "$board" "$name" "$program" "$said"
     done
     [[ " $names " != *" kws "* ]] || too_small "$core"
-    [[ $core != cortex-m7 || -n $long ]] || { without_digest "$core" gpt 24576 && without_digest "$core" mlp 16640; }
+    [[ $core != cortex-m7 || -n $long ]] || { without_digest "$core" gpt 24576 && without_digest "$core" mlp 16704; }
     [[ -n $long$size || $core == cortex-m4 || $core == aarch64 ]] || moves "$core" "$board"
 done <<<"$boards"
 echo "$passed passed, $failed failed"

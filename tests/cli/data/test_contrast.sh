@@ -105,7 +105,8 @@ expect 2 'gradients are released where a batch is one micro-batch' "${train[@]}"
     --gradient-accumulation-steps 2
 expect 2 'each row is compared with all others' "${train[@]}" --output-dir "$work/no" --virtual-ranks 2 --gradient-accumulation-steps 2
 expect 2 'bedplate embed' eval --model "$work/m" --task embedding --data "$work/plain.jsonl" --predictions "$work/no.jsonl"
-expect 2 'compares no texts' plan --model tiny-bert --task embedding --emit-c "$work/no" --length-buckets none --max-steps 5
+expect 2 'compares no texts of several micro-batches' plan --model tiny-bert --task embedding --emit-c "$work/no" \
+    --length-buckets none --max-steps 5 --gradient-accumulation-steps 2
 [[ ! -e $work/no ]]
 check $? "none of these made the output directory"
 finish

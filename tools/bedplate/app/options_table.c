@@ -627,6 +627,13 @@ static const option table[] = {
     {"emit-c", OPTION_TEXT, COMMAND_PLAN, AT(emit_c), 0, 0, NULL, "DIR", false,
      "writes a trainer in C for this plan, portable and on one thread: constant tables, an "
      "interface, an example and a makefile (docs/how-to/appliance.md)"},
+    {"predict", OPTION_FLAG, COMMAND_PLAN, AT(predict), 0, 0, "false", NULL, false,
+     "plans for answers as well, a sample at a time or as many as --per-device-eval-batch-size: "
+     "with --emit-c the trainer predicts classes, numbers or vectors"},
+    {"generate-context", OPTION_COUNT, COMMAND_PLAN, AT(generate_context), 0, 1 << 24, "0", "N",
+     false,
+     "plans for texts of up to N tokens as well: with --emit-c the trainer of a causal model "
+     "generates; 0: it does not"},
     {"frontier", OPTION_FLAG, COMMAND_PLAN, AT(frontier), 0, 0, "false", NULL, false,
      "prints estimated time against bytes, also on the page. At ten budgets it compares dropping "
      "whole classes of activations (selective) with any set (auto)"},

@@ -6,7 +6,7 @@
 #include "arena/base.h"
 
 #define SETTINGS_PATHS_MAX   1024
-#define SETTINGS_OPTIONS_MAX 264
+#define SETTINGS_OPTIONS_MAX 248
 
 typedef struct path_list {
     uint32_t count;
@@ -268,7 +268,9 @@ typedef struct settings {
     bool listing;
     bool map;
     const char *html;
-    const char *emit_c; /* plan: NULL: no trainer is made of it */
+    const char *emit_c;        /* plan: NULL: no trainer is made of it */
+    bool predict;              /* the trainer answers, */
+    uint64_t generate_context; /* and generates texts of so many tokens; 0: none */
     bool frontier;
     bool max_batch;
     uint64_t ranks_asked; /* plan: 0: one */

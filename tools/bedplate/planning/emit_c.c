@@ -40,7 +40,8 @@ typedef struct emitter {
 static const bp_program_kind kinds[BP_TRAINER_PROGRAMS] = {
     [BP_TRAINER_INITIALIZE] = BP_PROGRAM_INITIALIZE, [BP_TRAINER_STEP] = BP_PROGRAM_STEP,
     [BP_TRAINER_FIRST] = BP_PROGRAM_MICRO_FIRST,     [BP_TRAINER_NEXT] = BP_PROGRAM_MICRO_NEXT,
-    [BP_TRAINER_UPDATE] = BP_PROGRAM_UPDATE,         [BP_TRAINER_EVALUATE] = BP_PROGRAM_EVAL};
+    [BP_TRAINER_UPDATE] = BP_PROGRAM_UPDATE,         [BP_TRAINER_EVALUATE] = BP_PROGRAM_EVAL,
+    [BP_TRAINER_PREFILL] = BP_PROGRAM_PREFILL,       [BP_TRAINER_DECODE] = BP_PROGRAM_DECODE};
 
 static size_t pool_put(pool *p, const void *row, size_t count)
 {
@@ -102,6 +103,28 @@ static bp_status emit_refuse(session *s, const char *text)
     return bp_error_set(&s->error, BP_ERR_USAGE, where, text, s->set->emit_c);
 }
 
+/* Whether what the trainer is to answer can be answered by its tables. */
+static bp_status emit_check_answers(session *s)
+{
+    const bp_spec *spec = &s->plan.spec;
+    const uint32_t near =
+        spec->model->near_tokens != NULL ? spec->model->near_tokens(&spec->config) : 0;
+    if (near > 0 && spec->generate_context > near) {
+        return bp_error_limit(&s->error, BP_ERR_USAGE, where,
+                              "the model reads longer texts otherwise from their first token on, "
+                              "which a trainer made from a plan does not",
+                              "--generate-context", spec->generate_context, BP_LIMIT_MOST, near);
+    }
+    if (bp_compile_logits_rows(spec) > 0 && spec->config.task == BP_TASK_ANSWERS &&
+        bp_spec_eval_batch(spec) > 1) {
+        return bp_error_limit(&s->error, BP_ERR_USAGE, where,
+                              "a trainer made from a plan answers one question at a time",
+                              "--per-device-eval-batch-size", bp_spec_eval_batch(spec),
+                              BP_LIMIT_EXACT, 1);
+    }
+    return BP_OK;
+}
+
 static bp_status emit_check(session *s)
 {
     const bp_runtime *r = &s->runtime;
@@ -118,8 +141,9 @@ static bp_status emit_check(session *s)
         return emit_refuse(s, "a trainer made from a plan has one length: "
                               "expected --length-buckets none");
     }
-    if (spec->config.task == BP_TASK_EMBEDDING) {
-        return emit_refuse(s, "a trainer made from a plan compares no texts with each other");
+    if (bp_spec_keeps_vectors(spec)) {
+        return emit_refuse(s, "a trainer made from a plan compares no texts of several "
+                              "micro-batches: expected --gradient-accumulation-steps 1");
     }
     if (bp_ref_present(r->plan->builder.class_weights)) {
         return emit_refuse(s, "a trainer made from a plan has no --class-weights");
@@ -142,6 +166,7 @@ static bp_status emit_check(session *s)
             return emit_refuse(s, "a trainer made from a plan has no weights in fp8");
         }
     }
+    BP_TRY(emit_check_answers(s));
     const uint64_t bytes =
         bp_size_add(r->plan->report.arena_bytes, r->plan->report.host.arena_bytes);
     if (bytes >= BP_TRAINER_ABSENT) {
@@ -322,6 +347,31 @@ static void put_rate(emitter *e)
             o->timescale);
 }
 
+/* What a prediction and a text take from where. */
+static void put_answers(emitter *e)
+{
+    const bp_plan *plan = e->s->runtime.plan;
+    const bp_spec *spec = &plan->spec;
+    const uint32_t evaluated = bp_spec_eval_batch(spec);
+    if (bp_compile_logits_rows(spec) > 0) {
+        fprintf(e->file, "    .outputs = {%" PRIu64 ", %" PRIu64 ", %" PRIu64 ", (bp_dtype)%d},\n",
+                offset_of(&e->s->runtime, plan->builder.logits_kept),
+                bp_compile_logits_rows(spec) / evaluated, bp_compile_logits_width(spec),
+                (int)bp_compile_logits_type(spec));
+    }
+    if (spec->generate_context > 0) {
+        fprintf(e->file,
+                "    .decoding = {%" PRIu32 ", %" PRIu32 ", PLAN_VOCABULARY, %" PRIu64 ", %" PRIu64
+                ", %d},\n",
+                spec->generate_context, bp_compile_prefill_rows(spec),
+                offset_of(&e->s->runtime, plan->builder.logits),
+                offset_of(&e->s->runtime, plan->builder.logits_each), spec->lora.magnitudes);
+    }
+    if (spec->config.task == BP_TASK_EMBEDDING) {
+        fprintf(e->file, "    .texts = PLAN_TEXTS,\n");
+    }
+}
+
 static void put_plan(emitter *e, uint32_t ones)
 {
     const bp_runtime *r = &e->s->runtime;
@@ -345,10 +395,13 @@ static void put_plan(emitter *e, uint32_t ones)
     for (uint32_t i = 0; i < r->plan->compile.input_count; i++) {
         const bp_input *input = &r->plan->compile.input[i];
         fprintf(e->file,
-                "    .input[%" PRIu32 "] = {%" PRIu64 ", %" PRIu64 ", %" PRIu64 "u, %d},\n", i,
-                r->plan->builder.declared[i].offset, bp_input_elements(input), input->below,
-                input->negative);
+                "    .input[%" PRIu32 "] = {%" PRIu64 ", %" PRIu64 ", %" PRIu64
+                "u, %d, %d, %d, %d, %" PRId32 "},\n",
+                i, r->plan->builder.declared[i].offset, bp_input_elements(input), input->below,
+                input->negative, input->dtype == BP_F32, input->decodes, (int)input->from,
+                input->fill);
     }
+    put_answers(e);
     fprintf(e->file,
             "    .ones = ones,\n    .ones_count = %" PRIu32
             ",\n    .state = state,\n    .state_count = PLAN_TENSORS,\n    .scale = %a,\n"
@@ -404,7 +457,13 @@ static void put_header(FILE *file, const session *s)
             r->plan->report.host.arena_bytes, bp_runtime_state_count(r), spec->batch,
             spec->accumulation, spec->sequence, spec->config.vocabulary, spec->config.classes,
             (int)bp_feed_labels(spec->config.task), spec->seed, r->plan->compile.input_count,
-            sample_elements(r), checkpoint_scratch(r));
+            sample_elements(r), checkpoint_scratch(r),
+            spec->config.task == BP_TASK_EMBEDDING ? spec->texts : 1, spec->evaluate,
+            bp_compile_logits_rows(spec) / bp_spec_eval_batch(spec) *
+                (bp_compile_logits_rows(spec) > 0 ? bp_compile_logits_width(spec) : 0),
+            bp_compile_logits_rows(spec) > 0 &&
+                bp_feed_labels(spec->config.task) == BP_LABELS_CLASS,
+            spec->generate_context);
 }
 
 /* Opens DIR/name; NULL with the error said. */

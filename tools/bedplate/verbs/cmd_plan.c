@@ -397,6 +397,31 @@ static bp_status plan_schedule(session *s)
     return rate_fill(s->set, (uint64_t)s->set->max_steps, &s->spec);
 }
 
+/* What a trainer answers, by programs beside those that train. */
+static bp_status plan_answers(session *s)
+{
+    const settings *set = s->set;
+    const uint32_t samples = s->spec.config.task == BP_TASK_EMBEDDING ? s->spec.texts : 1;
+    s->spec.generate_context = (uint32_t)set->generate_context;
+    s->spec.evaluate = set->eval_data.count > 0 || set->validation_split > 0 || set->predict ||
+                       preference_refers(&s->spec);
+    if (set->generate_context > 0 && s->spec.config.task != BP_TASK_CAUSAL_LM) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, "plan",
+                            "only a causal language model generates", "--generate-context");
+    }
+    if (!set->predict) {
+        return BP_OK;
+    }
+    if (s->spec.config.task == BP_TASK_CAUSAL_LM) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, "plan",
+                            "a language model answers by generating: expected --generate-context",
+                            "--predict");
+    }
+    s->spec.keep_logits = true;
+    s->spec.eval_batch = set->eval_batch > 0 ? s->spec.eval_batch : samples;
+    return BP_OK;
+}
+
 /* Nothing is printed of a plan that does not fit. */
 static bp_status print_unit(session *s)
 {
@@ -419,8 +444,7 @@ static bp_status cmd_plan_plan(session *s)
     BP_TRY(rate_check(set));
     BP_TRY(plan_schedule(s));
     BP_TRY(class_weights_fill(s, NULL));
-    s->spec.evaluate =
-        set->eval_data.count > 0 || set->validation_split > 0 || preference_refers(&s->spec);
+    BP_TRY(plan_answers(s));
     BP_TRY(checkpoint_recall(&points, s));
     if (set->max_batch) {
         BP_TRY(take_largest_batch(s));

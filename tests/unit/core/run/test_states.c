@@ -1102,6 +1102,55 @@ static bp_status call_trainer_evaluate(void *subject)
     return bp_trainer_evaluate(&s->trainer, &batch, &loss);
 }
 
+static bp_status call_trainer_predict(void *subject)
+{
+    trainer_subject *s = subject;
+    float output;
+    return bp_trainer_predict(&s->trainer, s->arena, 1, &output, 1);
+}
+
+static bp_status call_trainer_class(void *subject)
+{
+    const float outputs[] = {1.0f, 2.0f};
+    uint32_t best;
+    (void)subject;
+    return bp_trainer_class(outputs, 2, &best);
+}
+
+static bp_status call_trainer_restart(void *subject)
+{
+    bp_trainer_restart(trainer_of(subject));
+    return BP_OK;
+}
+
+static bp_status call_trainer_accept(void *subject)
+{
+    const int32_t id = 0;
+    const float *logits;
+    return bp_trainer_accept(trainer_of(subject), &id, 1, &logits);
+}
+
+static bp_status call_trainer_generate(void *subject)
+{
+    const int32_t id = 0;
+    int32_t to;
+    return bp_trainer_generate(trainer_of(subject), &id, 1, &to, 1, NULL, NULL);
+}
+
+static const bp_state_tensor trainer_tensor = {.name = "t", .dtype = BP_U8, .bytes = 8};
+
+static bp_status call_trainer_get(void *subject)
+{
+    unsigned char bytes[8];
+    return bp_trainer_get(trainer_of(subject), &trainer_tensor, "t", bytes, sizeof bytes);
+}
+
+static bp_status call_trainer_put(void *subject)
+{
+    const unsigned char bytes[8] = {0};
+    return bp_trainer_put(trainer_of(subject), &trainer_tensor, "t", bytes, sizeof bytes);
+}
+
 static bp_status call_trainer_bytes(void *subject)
 {
     return said(bp_trainer_state_bytes(trainer_of(subject)) > 0);
@@ -1149,6 +1198,13 @@ static const state_row trainer_rows[] = {
     {"bp_trainer_column", AT(TAKEN), call_trainer_column},
     {"bp_trainer_step", AT(TAKEN), call_trainer_step},
     {"bp_trainer_evaluate", 0, call_trainer_evaluate},
+    {"bp_trainer_predict", 0, call_trainer_predict},
+    {"bp_trainer_class", EVERY, call_trainer_class},
+    {"bp_trainer_restart", EVERY, call_trainer_restart},
+    {"bp_trainer_accept", 0, call_trainer_accept},
+    {"bp_trainer_generate", 0, call_trainer_generate},
+    {"bp_trainer_get", AT(TAKEN), call_trainer_get},
+    {"bp_trainer_put", AT(TAKEN), call_trainer_put},
     {"bp_trainer_state_bytes", AT(TAKEN), call_trainer_bytes},
     {"bp_trainer_read_state", AT(TAKEN), call_trainer_read},
     {"bp_trainer_write_state", AT(TAKEN), call_trainer_write},
