@@ -25,6 +25,7 @@ enum {
     READS_VECTORS = READS | COMMAND_EMBED,
     READS_TEXTS = READS_VECTORS | COMMAND_DISTILL | COMMAND_ROLLOUT,
     PORTS = COMMAND_EXPORT | COMMAND_IMPORT,
+    REWARDS = LEARNS,
     EVERY = 0xffffff
 };
 
@@ -384,6 +385,30 @@ static const option table[] = {
     {"ref-model", OPTION_TEXT, READS, AT(ref_model), 0, 0, NULL, "DIR", true,
      "dpo, kto: the weights of the reference model; by default those at the start of training "
      "(docs/how-to/preferences.md)"},
+    {"reward", OPTION_LIST, REWARDS, AT(rewards), 0, 0, NULL, "NAME[:ARGS]", true,
+     "a reward of completions: exact contains places number marker boxed regex json think overlong "
+     "cosine repetition (docs/how-to/rewards.md); may be repeated"},
+    {"reward-weights", OPTION_TEXT, REWARDS, AT(reward_weights), 0, 0, NULL, "F,F,..", true,
+     "the weight of each --reward, then of each reward of the command; by default 1"},
+    {"reward-command", OPTION_TEXT, REWARDS, AT(reward_command), 0, 0, NULL, "COMMAND", true,
+     "a command that gives rewards by JSON lines: started once with /bin/sh, asked for each "
+     "completion"},
+    {"reward-timeout", OPTION_TIME, REWARDS, AT(reward_timeout), 0.001, 1e6, "10", "TIME", false,
+     "how long the reward command may take to start and to answer; then it is killed and started "
+     "again"},
+    {"reward-on-failure", OPTION_TEXT, REWARDS, AT(reward_on_failure), 0, 0, "stop",
+     "stop|skip|VALUE", true,
+     "what follows when the reward command fails twice at a completion: the run saves and ends, "
+     "the completion does not count, or it has this reward"},
+    {"reward-check", OPTION_COUNT, REWARDS, AT(reward_check), 0, MOST, "0", "K", false,
+     "asks the reward command for every K-th completion twice and counts different answers; 0: "
+     "never"},
+    {"reward-memory-limit", OPTION_BYTES, REWARDS, AT(reward_memory), 0, 1.8e19, "0", "SIZE", false,
+     "the address space of the reward command; 0: no limit"},
+    {"reward-cpu-limit", OPTION_TIME, REWARDS, AT(reward_cpu), 0, 1e9, "0", "TIME", false,
+     "the processor time of the reward command; 0: no limit"},
+    {"reward-log", OPTION_TEXT, REWARDS, AT(reward_log), 0, 0, NULL, "FILE", false,
+     "the file for what the reward command writes to standard error"},
     {"distill", OPTION_TEXT, LEARNS | COMMAND_REPLAY, AT(distill), 0, 0, NULL, "FILE", false,
      "knowledge distillation from the teacher's logits, a file of `bedplate distill`. The loss is "
      "(1 - alpha) cross entropy + alpha T^2 KL(teacher || model) (docs/how-to/distillation.md)"},

@@ -174,6 +174,15 @@ typedef struct settings {
     double distill_alpha;
     double distill_temperature;
     uint64_t distill_top_k;
+    path_list rewards;          /* "NAME[:ARGS]" */
+    const char *reward_weights; /* "F,F,.."; NULL: 1 each */
+    const char *reward_command; /* for a shell; NULL: none */
+    double reward_timeout;      /* seconds */
+    const char *reward_on_failure;
+    uint64_t reward_check;     /* 0: never */
+    uint64_t reward_memory;    /* bytes; 0: no limit */
+    double reward_cpu;         /* seconds; 0: no limit */
+    const char *reward_log;    /* a file; NULL: stderr */
     const char *data_weights;  /* "F,F,.." */
     const char *class_weights; /* "F,F,.." or "balanced" */
     uint64_t seed;
