@@ -50,19 +50,19 @@ static bp_status pattern_append(pattern_reader *r, pattern_state state)
     return BP_OK;
 }
 
-static void set_add(uint32_t set[8], unsigned first, unsigned last)
+static void bytes_add(uint32_t set[8], unsigned first, unsigned last)
 {
     for (unsigned byte = first; byte <= last; byte++) {
         set[byte / 32] |= 1u << byte % 32;
     }
 }
 
-static bool set_has(const uint32_t set[8], unsigned char byte)
+static bool bytes_has(const uint32_t set[8], unsigned char byte)
 {
     return (set[byte / 32] >> byte % 32 & 1) != 0;
 }
 
-static void set_turn(uint32_t set[8])
+static void bytes_turn(uint32_t set[8])
 {
     for (int i = 0; i < 8; i++) {
         set[i] = ~set[i];
@@ -70,30 +70,30 @@ static void set_turn(uint32_t set[8])
 }
 
 /* What \x stands for; for most bytes themselves. */
-static void set_add_escaped(uint32_t set[8], char x)
+static void bytes_add_escaped(uint32_t set[8], char x)
 {
     uint32_t class[8] = {0};
     const char small = (char)(x | 0x20);
     if (small == 'd' || small == 'w') {
-        set_add(class, '0', '9');
+        bytes_add(class, '0', '9');
     }
     if (small == 'w') {
-        set_add(class, 'a', 'z');
-        set_add(class, 'A', 'Z');
-        set_add(class, '_', '_');
+        bytes_add(class, 'a', 'z');
+        bytes_add(class, 'A', 'Z');
+        bytes_add(class, '_', '_');
     } else if (small == 's') {
-        set_add(class, ' ', ' ');
-        set_add(class, '\t', '\r');
+        bytes_add(class, ' ', ' ');
+        bytes_add(class, '\t', '\r');
     } else if (small != 'd') {
         const unsigned byte = x == 'n'   ? '\n'
                               : x == 't' ? '\t'
                               : x == 'r' ? '\r'
                                          : (unsigned char)x;
-        set_add(set, byte, byte);
+        bytes_add(set, byte, byte);
         return;
     }
     if (x != small) {
-        set_turn(class);
+        bytes_turn(class);
     }
     for (int i = 0; i < 8; i++) {
         set[i] |= class[i];
@@ -109,7 +109,7 @@ static bp_status pattern_escape(pattern_reader *r, uint32_t set[8])
         return pattern_refuse(r, "the regular expression has an escape that is not known here "
                                  "(no references, no \\b), at this byte");
     }
-    set_add_escaped(set, x);
+    bytes_add_escaped(set, x);
     r->at++;
     return BP_OK;
 }
@@ -152,12 +152,12 @@ static bp_status pattern_brackets(pattern_reader *r, uint32_t set[8])
             }
         }
         if (byte >= 0) {
-            set_add(set, (unsigned)byte, (unsigned)last);
+            bytes_add(set, (unsigned)byte, (unsigned)last);
         }
     }
     r->at++;
     if (turned) {
-        set_turn(set);
+        bytes_turn(set);
     }
     return BP_OK;
 }
@@ -329,7 +329,7 @@ static bp_status pattern_take(pattern_reader *r, char c)
     case '{':
         return pattern_repeat(r, c);
     case '.':
-        set_turn(set);
+        bytes_turn(set);
         break;
     case '[':
         BP_TRY(pattern_brackets(r, set));
@@ -338,7 +338,7 @@ static bp_status pattern_take(pattern_reader *r, char c)
         BP_TRY(pattern_escape(r, set));
         break;
     default:
-        set_add(set, (unsigned char)c, (unsigned char)c);
+        bytes_add(set, (unsigned char)c, (unsigned char)c);
     }
     return pattern_put_set(r, set);
 }
@@ -411,7 +411,7 @@ bool pattern_search(const pattern *compiled, const char *text, size_t bytes)
         memset(after, 0, sizeof *after);
         for (uint32_t k = 0; k < now->count; k++) {
             const uint32_t at = now->at[k];
-            if (set_has(compiled->sets[compiled->states[at].set], (unsigned char)text[i]) &&
+            if (bytes_has(compiled->sets[compiled->states[at].set], (unsigned char)text[i]) &&
                 states_add(compiled, after, at + 1, false, i + 1 == bytes)) {
                 return true;
             }

@@ -36,7 +36,7 @@ static bool is_blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static piece trimmed(piece text)
+static piece piece_trimmed(piece text)
 {
     while (text.bytes > 0 && is_blank(text.at[0])) {
         text.at++;
@@ -86,7 +86,7 @@ static bp_status reward_exact(const reward_builtin *reward, const reward_case *o
                               bp_error *error)
 {
     (void)error;
-    *score = same_piece(trimmed(completion_of(one)), trimmed(wanted_by(reward, one)));
+    *score = same_piece(piece_trimmed(completion_of(one)), piece_trimmed(wanted_by(reward, one)));
     return BP_OK;
 }
 
@@ -94,7 +94,7 @@ static bp_status reward_exact(const reward_builtin *reward, const reward_case *o
 static bp_status reward_contains(const reward_builtin *reward, const reward_case *one,
                                  double *score, bp_error *error)
 {
-    const piece text = completion_of(one), wanted = trimmed(wanted_by(reward, one));
+    const piece text = completion_of(one), wanted = piece_trimmed(wanted_by(reward, one));
     (void)error;
     *score = wanted.bytes == 0 ? (double)NAN : (double)(find_last(text, wanted) < text.bytes);
     return BP_OK;
@@ -199,7 +199,7 @@ static bool behind_marker(piece text, piece marker, piece *found)
     *found = behind(text, place + marker.bytes);
     const char *line = found->bytes > 0 ? memchr(found->at, '\n', found->bytes) : NULL;
     found->bytes = line != NULL ? (size_t)(line - found->at) : found->bytes;
-    *found = trimmed(*found);
+    *found = piece_trimmed(*found);
     return true;
 }
 
@@ -216,7 +216,7 @@ static bool inside_box(piece text, piece marker, piece *found)
         open += found->at[i] == '{' ? 1u : 0u;
         open -= found->at[i] == '}' ? 1u : 0u;
         if (open == 0) {
-            *found = trimmed((piece){found->at, i});
+            *found = piece_trimmed((piece){found->at, i});
             return true;
         }
     }
@@ -228,7 +228,7 @@ static bp_status score_found(bool (*find)(piece, piece, piece *), piece marker,
                              const reward_case *one, double *score)
 {
     const piece answer = {one->answer != NULL ? one->answer : "", one->answer_bytes};
-    piece right = trimmed(answer), said;
+    piece right = piece_trimmed(answer), said;
     if (find(answer, marker, &said)) {
         right = said;
     }
@@ -387,9 +387,9 @@ static bp_status reward_repetition(const reward_builtin *reward, const reward_ca
 static bp_status reward_cosine(const reward_builtin *reward, const reward_case *one, double *score,
                                bp_error *error)
 {
-    const piece text = trimmed(completion_of(one));
-    const piece wanted = trimmed((piece){one->answer != NULL ? one->answer : "", //
-                                         one->answer_bytes});
+    const piece text = piece_trimmed(completion_of(one));
+    const piece wanted = piece_trimmed((piece){one->answer != NULL ? one->answer : "", //
+                                               one->answer_bytes});
     double right, said;
     bool good;
     (void)error;
@@ -463,7 +463,7 @@ static bp_status reward_unknown(const char *text, bp_error *error)
 }
 
 /* "F,F" over the fallbacks. */
-static bool read_numbers(reward_builtin *reward)
+static bool reward_numbers(reward_builtin *reward)
 {
     const char *at = reward->text;
     for (uint32_t i = 0; i < reward->kind->numbers; i++) {
@@ -519,7 +519,7 @@ bp_status reward_builtin_read(reward_builtin *reward, const char *text, bp_error
     const bool given = text[length] == ':';
     if ((given && (kind->arguments == NULL || reward->text[0] == '\0')) ||
         (kind->required && !given) ||
-        (kind->numbers > 0 && !(read_numbers(reward) && numbers_right(reward))) ||
+        (kind->numbers > 0 && !(reward_numbers(reward) && numbers_right(reward))) ||
         (kind->score == reward_json && keys_count(reward->text) > REWARD_KEYS_MAX)) {
         return reward_refuse(text, kind, error);
     }
