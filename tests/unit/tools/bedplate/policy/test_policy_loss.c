@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/* Losses of a policy against TRL's own, computed in float64, and against difference quotients. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tools/bedplate/policy/policy_loss.c"
+
+#define TOKENS 10
+
+static const struct oracle_case {
+    const char *rule;
+    double epsilon, epsilon_high, delta, beta;
+    int corrected;
+    double loss;
+    double told[6]; /* -1: TRL has no such number */
+    double slopes[TOKENS];
+} cases[] = {
+#include "tests/unit/tools/bedplate/policy/oracle.def"
+};
+#define CASES (sizeof cases / sizeof cases[0])
+
+static const uint32_t first[] = {0, 4, 6, 9, 10};
+static const double x[] = {-.5, -1.2, -.1, -2., -.9, -.3, -2.5, -.05, -.7, -1.1};
+static const double old[] = {-.7, -1.0, -.1, -1.5, -.6, -.9, -2.0, -.06, -1.4, -1.6};
+static const double ref[] = {-.6, -1.1, -.3, -2.2, -.8, -.4, -2.4, -.1, -.9, -1.0};
+static const double rewards[] = {1.0, 0.0, 0.25, 0.75};
+
+static void near(double got, double right, double tolerance)
+{
+    if (!(fabs(got - right) <= tolerance)) {
+        fail_msg("%.17g, not %.17g", got, right);
+    }
+}
+
+/* The oracle's advantages are those of double, ours are rounded once; the loss is linear in them.
+ */
+static double case_loss(const struct oracle_case *c, const double *at, const float *advantages,
+                        double *slopes, policy_told *told)
+{
+    const policy_numbers numbers = {.rule = policy_rule_find(c->rule),
+                                    .epsilon = c->epsilon,
+                                    .epsilon_high = c->epsilon_high,
+                                    .delta = c->delta,
+                                    .beta = c->beta,
+                                    .corrected = c->corrected != 0,
+                                    .longest = 8};
+    const policy_rows rows = {.count = 4,
+                              .first = first,
+                              .x = at,
+                              .old = old,
+                              .ref = c->beta > 0 ? ref : NULL,
+                              .advantages = advantages};
+    policy_loss(&numbers, &rows, slopes, told);
+    return told->loss;
+}
+
+/* A and -A of each group: loss and slopes are linear in both. */
+static void linear(const struct oracle_case *c, double *loss, double *slopes)
+{
+    static const double right[] = {.7070067953266834, .7069068377390945};
+    static const float signs[][4] = {{1, -1, 0, 0}, {0, 0, -1, 1}, {0, 0, 0, 0}};
+    double of[3], by[3][TOKENS];
+    policy_told told;
+    for (int i = 0; i < 3; i++) {
+        of[i] = case_loss(c, x, signs[i], by[i], &told);
+    }
+    *loss = of[2];
+    memcpy(slopes, by[2], sizeof by[2]);
+    for (int i = 0; i < 2; i++) {
+        *loss += right[i] * (of[i] - of[2]);
+        for (int t = 0; t < TOKENS; t++) {
+            slopes[t] += right[i] * (by[i][t] - by[2][t]);
+        }
+    }
+}
+
+/* verifies policy-1.0031 */
+static void losses_and_slopes_are_those_of_trl(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CASES; i++) {
+        double loss, slopes[TOKENS];
+        linear(&cases[i], &loss, slopes);
+        near(loss, cases[i].loss, 1e-12);
+        for (int t = 0; t < TOKENS; t++) {
+            near(slopes[t], cases[i].slopes[t], 1e-12);
+        }
+    }
+}
+
+/* verifies policy-1.0031 */
+static void clipping_and_divergence_are_told_as_by_trl(void **state)
+{
+    static const float advantages[] = {.707f, -.707f, -.707f, .707f};
+    (void)state;
+    for (size_t i = 0; i < CASES; i++) {
+        double slopes[TOKENS];
+        policy_told t;
+        const double *right = cases[i].told;
+        case_loss(&cases[i], x, advantages, slopes, &t);
+        const double got[] = {t.kl, t.low_mean, t.low_min, t.high_mean, t.high_max, t.region_mean};
+        for (int k = 0; k < 6; k++) {
+            if (right[k] >= 0) {
+                near(got[k], right[k], 1e-7);
+            }
+        }
+    }
+}
+
+/* verifies policy-1.0031 */
+static void slopes_are_difference_quotients(void **state)
+{
+    static const float advantages[] = {.707f, -.707f, -.707f, .707f};
+    static const struct oracle_case more[] = {
+        {"rloo", .2, .2, 0, 0, 0, 0, {0}, {0}},
+        {"gspo", .2, .2, 0, .04, 1, 0, {0}, {0}},
+        {"reinforce_plus_plus", .2, .2, 0, .04, 0, 0, {0}, {0}},
+    };
+    (void)state;
+    for (size_t i = 0; i < CASES + 3; i++) {
+        const struct oracle_case *c = i < CASES ? &cases[i] : &more[i - CASES];
+        double slopes[TOKENS], unused[TOKENS], at[TOKENS];
+        policy_told told;
+        if (policy_rule_find(c->rule)->form == POLICY_CISPO) {
+            continue; /* the ratio is a constant there */
+        }
+        case_loss(c, x, advantages, slopes, &told);
+        for (int t = 0; t < TOKENS; t++) {
+            memcpy(at, x, sizeof at);
+            at[t] = x[t] + 1e-6;
+            const double up = case_loss(c, at, advantages, unused, &told);
+            at[t] = x[t] - 1e-6;
+            const double down = case_loss(c, at, advantages, unused, &told);
+            if (x[t] != old[t]) { /* SAPO and the clips have their kinks elsewhere */
+                near((up - down) / 2e-6, slopes[t], 1e-9);
+            }
+        }
+    }
+}
+
+/* verifies policy-2.1ec5 */
+static void on_policy_the_slope_is_the_advantage(void **state)
+{
+    static const float advantages[] = {1.5f, -0.5f, 0.25f, 0.0f};
+    static const bool masked[] = {false, true, false, false};
+    const policy_numbers numbers = {policy_rule_find("dapo"), .2, .2, 0, 0, true, 8};
+    const policy_rows rows = {4, first, x, NULL, NULL, advantages, masked};
+    double slopes[TOKENS];
+    policy_told told;
+    (void)state;
+    policy_loss(&numbers, &rows, slopes, &told);
+    for (uint32_t i = 0; i < 4; i++) {
+        for (uint32_t t = first[i]; t < first[i + 1]; t++) {
+            near(slopes[t], masked[i] ? 0.0 : -(double)advantages[i] / 8, 0.0);
+        }
+    }
+    near(told.loss, -(4 * 1.5 + 3 * 0.25) / 8, 1e-15);
+    near(told.region_mean, 0, 0);
+}
+
+/* verifies policy-2.1ec5 */
+static void advantages_are_spread_as_asked(void **state)
+{
+    static const double some[] = {1, 0, NAN, 0.5, 0.5, 0.5, NAN, NAN, 3};
+    const policy_rule *grpo = policy_rule_find("grpo"), *rloo = policy_rule_find("rloo");
+    float a[9];
+    policy_spread s;
+    (void)state;
+    policy_advantages(grpo, POLICY_SCALE_GROUP, rewards, 2, 2, a, &s);
+    assert_true(a[0] == (float).7070067953266834 && a[1] == (float)-.7070067953266834);
+    assert_true(a[2] == (float)-.7069068377390945 && a[3] == (float).7069068377390945);
+    near(s.mean, 0.5, 0);
+    near(s.std, 0.4564354645876384, 1e-15);
+    policy_advantages(grpo, POLICY_SCALE_BATCH, rewards, 2, 2, a, &s);
+    assert_true(a[0] == (float)(0.5 / (0.4564354645876384 + 1e-4)));
+    policy_advantages(grpo, POLICY_SCALE_NONE, some, 3, 3, a, &s);
+    assert_true(a[0] == 0.5f && a[1] == -0.5f && a[2] == 0 && a[3] == 0 && a[8] == 0);
+    assert_int_equal(s.unscored, 3);
+    near(s.flat_groups, 2.0 / 3, 1e-15);
+    policy_advantages(rloo, POLICY_SCALE_NONE, rewards, 1, 4, a, &s);
+    near((double)a[0], 1 - 1.0 / 3, 1e-7);
+    near((double)a[1], -2.0 / 3, 1e-7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(losses_and_slopes_are_those_of_trl),
+        cmocka_unit_test(clipping_and_divergence_are_told_as_by_trl),
+        cmocka_unit_test(slopes_are_difference_quotients),
+        cmocka_unit_test(on_policy_the_slope_is_the_advantage),
+        cmocka_unit_test(advantages_are_spread_as_asked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

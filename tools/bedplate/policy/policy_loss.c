@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of --loss-type and its arithmetic. */
+#include "tools/bedplate/policy/policy_loss.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/base/math.h"
+
+static const policy_rule rules[] = {
+    {"dapo", POLICY_CLIPPED, POLICY_TOKEN, POLICY_BY_TOKENS, POLICY_GROUP, 0.2, 0},
+    {"grpo", POLICY_CLIPPED, POLICY_TOKEN, POLICY_BY_ROW, POLICY_GROUP, 0.2, 0},
+    {"dr_grpo", POLICY_CLIPPED, POLICY_TOKEN, POLICY_BY_LONGEST, POLICY_GROUP, 0.2, 0},
+    {"bnpo", POLICY_CLIPPED, POLICY_TOKEN, POLICY_BY_TOKENS, POLICY_GROUP, 0.2, 0},
+    {"gspo", POLICY_CLIPPED, POLICY_SEQUENCE, POLICY_BY_ROW, POLICY_GROUP, 3e-4, 4e-4},
+    {"cispo", POLICY_CISPO, POLICY_TOKEN, POLICY_BY_TOKENS, POLICY_GROUP, 0.2, 5},
+    {"sapo", POLICY_SAPO, POLICY_TOKEN, POLICY_BY_ROW, POLICY_GROUP, 0.2, 0},
+    {"luspo", POLICY_CLIPPED, POLICY_SEQUENCE, POLICY_BY_ROWS, POLICY_GROUP, 0.2, 0},
+    {"rloo", POLICY_CLIPPED, POLICY_SUM, POLICY_BY_ROW, POLICY_OTHERS, 0.2, 0},
+    {"reinforce_plus_plus", POLICY_CLIPPED, POLICY_TOKEN, POLICY_BY_TOKENS, POLICY_ALL, 0.2, 0},
+};
+
+const policy_rule *policy_rule_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (strcmp(rules[i].name, name) == 0) {
+            return &rules[i];
+        }
+    }
+    return NULL;
+}
+
+/* Tokens of a completion that count. */
+static uint32_t row_tokens(const policy_rows *rows, uint32_t i)
+{
+    const bool masked = rows->masked != NULL && rows->masked[i];
+    return masked ? 0 : rows->first[i + 1] - rows->first[i];
+}
+
+/* 1 / what a token of completion i is divided by. */
+static double row_share(const policy_numbers *n, const policy_rows *rows, uint32_t i,
+                        uint64_t tokens)
+{
+    const double count = rows->count, own = row_tokens(rows, i);
+    return n->rule->divisor == POLICY_BY_ROW       ? 1.0 / (count * own)
+           : n->rule->divisor == POLICY_BY_TOKENS  ? 1.0 / (double)tokens
+           : n->rule->divisor == POLICY_BY_LONGEST ? 1.0 / (count * n->longest)
+                                                   : 1.0 / count;
+}
+
+/* l of a token, and its derivative by the logarithm of rho. */
+static double clipped(const policy_numbers *n, double a, double rho, double *slope)
+{
+    const double low = 1.0 - n->epsilon, high = 1.0 + n->epsilon_high;
+    const bool bounded = n->delta > 0.0 && rho > n->delta;
+    const bool inside = rho >= low && rho <= high;
+    const double first = (bounded ? n->delta : rho) * a;
+    const double second = (rho < low ? low : rho > high ? high : rho) * a;
+    /* Equal ones share the slope, as torch.min has it. */
+    const double of_first = first < second ? 1.0 : first > second ? 0.0 : 0.5;
+    *slope = -rho * a * ((bounded ? 0.0 : of_first) + (inside ? 1.0 - of_first : 0.0));
+    return -(first < second ? first : second);
+}
+
+static double token_loss(const policy_numbers *n, double a, double rho, double x, double *slope)
+{
+    if (n->rule->form == POLICY_CLIPPED) {
+        return clipped(n, a, rho, slope);
+    }
+    if (n->rule->form == POLICY_CISPO) {
+        const double bound = rho < n->epsilon_high ? rho : n->epsilon_high;
+        *slope = -bound * a;
+        return -bound * a * x;
+    }
+    const double t = a > 0.0 ? 1.0 : (double)1.05f; /* TRL's is fp32 */
+    const double q = 1.0 / (1.0 + bp_exp(-t * (rho - 1.0)));
+    *slope = -4.0 * a * rho * q * (1.0 - q);
+    return -a * (4.0 / t) * q;
+}
+
+/* rho of the whole completion, and by how much its logarithm moves with one token's. */
+static double sequence_ratio(const policy_numbers *n, const policy_rows *rows, uint32_t i,
+                             double *moves)
+{
+    double sum = 0.0;
+    const uint32_t count = row_tokens(rows, i);
+    *moves = n->rule->level == POLICY_SEQUENCE ? 1.0 / count : 1.0;
+    for (uint32_t t = rows->first[i]; rows->old != NULL && t < rows->first[i + 1]; t++) {
+        sum += rows->x[t] - rows->old[t];
+    }
+    return bp_exp(sum * *moves);
+}
+
+/* The divergence of a token from the reference, and its derivatives by x and by log rho. */
+static double divergence(const policy_numbers *n, double x, double ref, double rho, double slope[2])
+{
+    const double d = ref - x, e = bp_exp(d), k3 = e - d - 1.0;
+    const double by = n->corrected ? rho : 1.0;
+    slope[0] = by * (1.0 - e);
+    slope[1] = n->corrected ? rho * k3 : 0.0;
+    return by * k3;
+}
+
+static void note_clipping(const policy_numbers *n, double a, double rho, double *low, double *high,
+                          policy_told *told)
+{
+    *low += rho < 1.0 - n->epsilon && a < 0.0 ? 1.0 : 0.0;
+    *high += rho > 1.0 + n->epsilon_high && a > 0.0 ? 1.0 : 0.0;
+    told->cispo += rho > n->epsilon_high && a > 0.0 ? 1.0 : 0.0;
+}
+
+/* One completion: adds up to told, whose means are sums until the end. */
+static void row_loss(const policy_numbers *n, const policy_rows *rows, uint32_t i, double share,
+                     double *slopes, policy_told *told)
+{
+    const double a = (double)rows->advantages[i];
+    const uint32_t first = rows->first[i], count = row_tokens(rows, i);
+    const bool whole = n->rule->level != POLICY_TOKEN;
+    double moves = 1.0, low = 0.0, high = 0.0, together = 0.0;
+    double rho = whole ? sequence_ratio(n, rows, i, &moves) : 1.0;
+    for (uint32_t t = first; t < first + count; t++) {
+        const double x = rows->x[t];
+        double of_rho, of_kl[2] = {0.0, 0.0}, kl = 0.0;
+        if (!whole) {
+            rho = rows->old != NULL ? bp_exp(x - rows->old[t]) : 1.0;
+        }
+        const double l = token_loss(n, a, rho, x, &of_rho);
+        if (rows->ref != NULL && n->beta > 0.0) {
+            kl = divergence(n, x, rows->ref[t], rho, of_kl);
+        }
+        told->loss += share * (l + n->beta * kl);
+        told->kl += kl;
+        /* At the sequence level each token moves the ratio of all. */
+        const double by_ratio = share * (of_rho + n->beta * of_kl[1]);
+        together += by_ratio;
+        slopes[t] = share * n->beta * of_kl[0] + (whole ? 0.0 : by_ratio);
+        note_clipping(n, a, rho, &low, &high, told);
+    }
+    for (uint32_t t = first; whole && t < first + count; t++) {
+        slopes[t] += together * moves;
+    }
+    const double of = count > 0 ? count : 1.0;
+    told->low_min = low / of < told->low_min ? low / of : told->low_min;
+    told->high_max = high / of > told->high_max ? high / of : told->high_max;
+    told->low_mean += whole ? low / of : low;
+    told->high_mean += whole ? high / of : high;
+}
+
+void policy_loss(const policy_numbers *numbers, const policy_rows *rows, double *slopes,
+                 policy_told *told)
+{
+    uint64_t tokens = 0;
+    uint32_t counted = 0;
+    *told = (policy_told){.low_min = 1.0};
+    for (uint32_t i = 0; i < rows->count; i++) {
+        tokens += row_tokens(rows, i);
+        counted += row_tokens(rows, i) > 0 ? 1 : 0;
+    }
+    for (uint32_t i = 0; i < rows->count; i++) {
+        const uint32_t first = rows->first[i], all = rows->first[i + 1] - first;
+        if (row_tokens(rows, i) > 0) {
+            row_loss(numbers, rows, i, row_share(numbers, rows, i, tokens), slopes, told);
+        } else {
+            memset(slopes + first, 0, all * sizeof *slopes);
+        }
+    }
+    const double of_tokens = tokens > 0 ? (double)tokens : 1.0;
+    const double of = numbers->rule->level == POLICY_TOKEN ? of_tokens
+                      : counted > 0                        ? counted
+                                                           : 1.0;
+    told->kl /= of_tokens;
+    told->cispo /= of_tokens;
+    told->low_mean /= of;
+    told->high_mean /= of;
+    told->region_mean = told->low_mean + told->high_mean;
+    told->low_min = counted > 0 ? told->low_min : 0.0;
+}
+
+void policy_mean(const double *values, uint32_t count, uint32_t pitch, double *mean, double *std)
+{
+    double sum = 0.0, squares = 0.0;
+    uint32_t there = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const double value = values[(size_t)i * pitch];
+        sum += isnan(value) ? 0.0 : value;
+        there += isnan(value) ? 0 : 1;
+    }
+    *mean = there > 0 ? sum / there : 0.0;
+    for (uint32_t i = 0; i < count; i++) {
+        const double value = values[(size_t)i * pitch];
+        squares += isnan(value) ? 0.0 : (value - *mean) * (value - *mean);
+    }
+    *std = there > 1 ? sqrt(squares / (there - 1)) : 0.0;
+}
+
+static double baseline_of(policy_baseline kind, double all, double group, double reward,
+                          uint32_t scored)
+{
+    return kind == POLICY_ALL     ? all
+           : kind == POLICY_GROUP ? group
+           : scored > 1           ? (group * scored - reward) / (scored - 1)
+                                  : reward;
+}
+
+void policy_advantages(const policy_rule *rule, policy_scale scale, const double *rewards,
+                       uint32_t groups, uint32_t each, float *advantages, policy_spread *spread)
+{
+    uint32_t flat = 0;
+    const uint32_t count = groups * each;
+    spread->unscored = 0;
+    policy_mean(rewards, count, 1, &spread->mean, &spread->std);
+    for (uint32_t g = 0; g < groups; g++) {
+        const double *of = rewards + (size_t)g * each;
+        double mean, std;
+        uint32_t scored = 0;
+        policy_mean(of, each, 1, &mean, &std);
+        for (uint32_t i = 0; i < each; i++) {
+            scored += isnan(of[i]) ? 0 : 1;
+        }
+        for (uint32_t i = 0; i < each; i++) {
+            const double less =
+                of[i] - baseline_of(rule->baseline, spread->mean, mean, of[i], scored);
+            const double by = scale == POLICY_SCALE_NONE    ? 1.0
+                              : scale == POLICY_SCALE_BATCH ? spread->std + 1e-4
+                                                            : std + 1e-4;
+            advantages[(size_t)g * each + i] = isnan(of[i]) ? 0.0f : (float)(less / by);
+        }
+        spread->unscored += each - scored;
+        flat += std < 1e-8 ? 1 : 0;
+    }
+    spread->flat_groups = groups > 0 ? (double)flat / groups : 0.0;
+}

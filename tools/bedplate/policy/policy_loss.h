@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* Losses of completions that a policy was given rewards for: advantages, and the derivative of the
+ * loss by the log-probability of each token. Names, defaults and formulas are those of TRL's
+ * GRPOTrainer and RLOOTrainer (1.16). All in double, sums in the order of the completions.
+ *
+ * With x the log-probability of a token, `old` that under the policy that sampled it, and rho =
+ * exp(x - old) (sequence level: exp of the mean, RLOO of the sum, over the completion):
+ *
+ *     clipped   l = -min(min(rho, delta) A, clamp(rho, 1 - epsilon, 1 + epsilon_high) A)
+ *     cispo     l = -[min(rho, epsilon_high)] A x, [.] a constant
+ *     sapo      l = -A (4 / t) sigmoid(t (rho - 1)), t 1 where A > 0, else 1.05
+ *
+ * and, with beta and d = ref - x, + beta (e^d - d - 1), times rho where the divergence is
+ * corrected. The loss is a sum of l over tokens, each divided as the rule says. */
+#ifndef BP_BEDPLATE_POLICY_LOSS_H
+#define BP_BEDPLATE_POLICY_LOSS_H
+
+#include "arena/base.h"
+
+typedef enum policy_form { POLICY_CLIPPED, POLICY_CISPO, POLICY_SAPO } policy_form;
+typedef enum policy_level { POLICY_TOKEN, POLICY_SEQUENCE, POLICY_SUM } policy_level;
+
+/* What l of a token is divided by: rows times tokens of its row; tokens of all rows; rows times the
+ * longest completion that is allowed; rows. Rows are all completions, masked ones too. */
+typedef enum policy_divisor {
+    POLICY_BY_ROW,
+    POLICY_BY_TOKENS,
+    POLICY_BY_LONGEST,
+    POLICY_BY_ROWS
+} policy_divisor;
+
+/* How rewards of a group of completions become advantages. */
+typedef enum policy_baseline {
+    POLICY_GROUP,  /* less the group's mean */
+    POLICY_OTHERS, /* less the mean of the group's others (RLOO) */
+    POLICY_ALL     /* less the mean of all (REINFORCE++) */
+} policy_baseline;
+
+typedef enum policy_scale {
+    POLICY_SCALE_GROUP,
+    POLICY_SCALE_BATCH,
+    POLICY_SCALE_NONE
+} policy_scale;
+
+/* A row of the table of --loss-type. */
+typedef struct policy_rule {
+    const char *name;
+    policy_form form;
+    policy_level level;
+    policy_divisor divisor;
+    policy_baseline baseline;
+    double epsilon, epsilon_high; /* where they are not given; 0: epsilon_high is epsilon */
+} policy_rule;
+
+#define POLICY_WORDS "dapo|grpo|dr_grpo|bnpo|gspo|cispo|sapo|luspo|rloo|reinforce_plus_plus"
+
+/* The rule of a word; NULL: there is none. */
+const policy_rule *policy_rule_find(const char *name);
+
+typedef struct policy_numbers {
+    const policy_rule *rule;
+    double epsilon, epsilon_high;
+    double delta;     /* 0: no second bound */
+    double beta;      /* 0: no reference */
+    bool corrected;   /* the divergence is weighted with rho */
+    uint32_t longest; /* max_completion_length */
+} policy_numbers;
+
+/* Completions: tokens first[i] .. first[i + 1] - 1 are those of completion i. */
+typedef struct policy_rows {
+    uint32_t count;
+    const uint32_t *first;
+    const double *x;
+    const double *old; /* NULL: x, so rho is 1 */
+    const double *ref; /* NULL: beta is 0 */
+    const float *advantages;
+    const bool *masked; /* those whose tokens do not count; NULL: none */
+} policy_rows;
+
+/* Means over tokens that count; clipping at the sequence level over completions. */
+typedef struct policy_told {
+    double loss;
+    double kl;
+    double low_mean, low_min; /* clip_ratio of A < 0 below 1 - epsilon */
+    double high_mean, high_max;
+    double region_mean;
+    double cispo; /* cispo_clip_ratio */
+} policy_told;
+
+/* The loss, and in slopes[t] its derivative by x[t]; 0 for tokens that do not count. No token may
+ * have an infinite x, old or ref. Cost: some exponentials a token. */
+void policy_loss(const policy_numbers *numbers, const policy_rows *rows, double *slopes,
+                 policy_told *told);
+
+/* Rewards' spread, over those that are numbers. */
+typedef struct policy_spread {
+    double mean, std;   /* of all, ddof 1; 0 where there are fewer than two */
+    double flat_groups; /* the share of groups whose standard deviation is 0 */
+    uint32_t unscored;  /* completions without a reward */
+} policy_spread;
+
+/* advantages[i] of `groups` groups of `each` completions with rewards[i]; not a number has the
+ * advantage 0 and counts for no mean. Divided by a standard deviation (ddof 1) + 1e-4, and rounded
+ * once. */
+void policy_advantages(const policy_rule *rule, policy_scale scale, const double *rewards,
+                       uint32_t groups, uint32_t each, float *advantages, policy_spread *spread);
+
+/* Mean and standard deviation (ddof 1) of those values that are numbers, `pitch` apart. */
+void policy_mean(const double *values, uint32_t count, uint32_t pitch, double *mean, double *std);
+
+#endif
