@@ -225,7 +225,7 @@ ifeq ($(findstring clang,$(CC)),)
 $(BUILD)/device/host/arm/matmul_neon.o $(BUILD)/device/host/arm/matmul_bf16_neon.o: HOST = -fno-schedule-insns $(HOSTOPT)
 endif
 # What the program itself does is done once a run; what it measures with keeps its speed: 28 KB less.
-PLAIN := $(filter-out %/bench_optim.o %/calibrate.o %/sample.o %/predictions.o,$(BINOBJ))
+PLAIN := $(filter-out %/bench_optim.o %/calibrate.o %/sample.o %/predictions.o %/rollout.o,$(BINOBJ))
 $(PLAIN): HOST = $(if $(EXTRA),,-Os)
 # One member of the archive has all rules: a program whose linker is asked to (bedplate.pc asks) links those it names.
 $(BUILD)/optim/rules.o: HOST = -ffunction-sections -fdata-sections

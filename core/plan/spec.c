@@ -44,7 +44,9 @@ uint32_t bp_spec_loss_rows(const bp_spec *spec)
     uint64_t rows = (uint64_t)spec->batch * spec->sequence;
     const bool tokens = spec->config.task == BP_TASK_TOKENS;
     const uint64_t outputs = tokens ? spec->config.classes : spec->config.vocabulary;
-    uint64_t row_bytes = outputs * bp_dtype_bytes(spec->working);
+    const uint64_t width = bp_dtype_bytes(spec->working);
+    const bool wide = spec->policy_temperature > 0.0 && spec->working != BP_F32;
+    const uint64_t row_bytes = outputs * (wide ? sizeof(float) + width : width);
     uint64_t chunk = row_bytes > 0 ? LOSS_CHUNK_BYTES / row_bytes : rows;
     chunk = chunk < LOSS_ROWS_LEAST ? LOSS_ROWS_LEAST : chunk;
     /* As many chunks, but all of one length: no short last one, and less memory for each. */
@@ -444,6 +446,16 @@ static bp_status check_loss(const bp_spec *spec, bp_error *error)
     if (spec->noise > 0.0 && spec->config.vocabulary == 0) {
         return refuse(error, "neftune-noise-alpha",
                       "noise is added to the embeddings of tokens, and this model reads numbers");
+    }
+    if (!(spec->policy_temperature >= 0.0 && spec->policy_temperature <= 1e3)) {
+        return refuse(error, "temperature", "has to be at least 0 and at most 1000");
+    }
+    if (spec->policy_temperature > 0.0 &&
+        (task != BP_TASK_CAUSAL_LM || spec->smoothing > 0.0 || spec->distill.top_k > 0 ||
+         spec->preference.kind != BP_PREFERENCE_NONE)) {
+        return refuse(error, "temperature",
+                      "a policy is a language model whose losses are those of its own tokens: "
+                      "nothing is smoothed, distilled or preferred");
     }
     if (!inside(spec->smoothing, 0.0, 1.0)) {
         return refuse(error, "label-smoothing-factor", "has to be at least 0 and below 1");

@@ -323,6 +323,9 @@ typedef struct bp_spec {
     double similarity;
     /* Share of a label that all classes get evenly; 0 to below 1; 0: none. */
     double smoothing;
+    /* The model is a policy whose tokens are sampled at this temperature; 0 to 1e3; its losses are
+     * over the logits that decode leaves, in fp32, divided by it; 0: it is none. */
+    double policy_temperature;
     /* NEFTune: alpha over the root of a padded sequence's tokens; the embeddings of training get
      * uniform noise of at most this over the root of their width; 0 to below 1e9; 0: none. */
     double noise;

@@ -2,6 +2,7 @@
 /* The chunked loss as ops. */
 #include "layers/heads/loss.h"
 
+#include "core/ops/master.h"
 #include "core/plan/rows.h"
 #include "layers/nodes/activate.h"
 #include "layers/heads/distill_loss.h"
@@ -32,6 +33,7 @@ typedef struct chunk {
     bp_ref x;      /* (rows, width) */
     bp_ref logits; /* (rows, vocabulary; pitch) */
     bp_ref capped; /* of capped logits: themselves over the cap; else absent */
+    bp_ref slope;  /* (rows, vocabulary; pitch) what products read of their gradient */
     bp_ref losses;
     bp_ref labels;
 } chunk;
@@ -49,19 +51,37 @@ static bool loss_weighted(const bp_builder *builder)
     return bp_ref_present(builder->class_weights);
 }
 
-/* Capped logits, whose every element is computed with, lie row behind row, and weighted ones. */
+/* A policy's logits are what its tokens are sampled from: those of decode, which are fp32. */
+static bool is_policy(const bp_builder *builder)
+{
+    return builder->spec->policy_temperature > 0.0;
+}
+
+/* Products read the gradient of a policy's logits in the working type, rounded once. */
+static bp_ref make_slope(bp_builder *builder, const chunk *c)
+{
+    if (c->logits.dtype == bp_build_working(builder)) {
+        return c->logits;
+    }
+    return bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder), c->rows,
+                           c->pitch, "d_logits");
+}
+
+/* Capped logits, whose every element is computed with, lie row behind row, and so do weighted ones
+ * and a policy's. */
 static chunk first_chunk(bp_builder *builder, const bp_head *head, uint64_t columns, bool backward)
 {
-    const bool capped = head->cap > 0.0, dense = capped || loss_weighted(builder);
+    const bool capped = head->cap > 0.0;
+    const bool dense = capped || loss_weighted(builder) || is_policy(builder);
+    const bp_dtype type = is_policy(builder) ? BP_F32 : bp_build_working(builder);
     chunk c = {.rows = chunk_rows(builder),
                .pitch = dense ? columns : bp_size_align(columns, PITCH_ELEMENTS)};
-    c.logits = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder), c.rows,
-                               c.pitch, "logits");
+    c.logits = bp_build_buffer(builder, BP_CLASS_WORKSPACE, type, c.rows, c.pitch, "logits");
     c.capped = BP_ABSENT;
     if (capped && backward) {
-        c.capped = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder), c.rows,
-                                   c.pitch, "capped");
+        c.capped = bp_build_buffer(builder, BP_CLASS_WORKSPACE, type, c.rows, c.pitch, "capped");
     }
+    c.slope = backward ? make_slope(builder, &c) : BP_ABSENT;
     return c;
 }
 
@@ -85,12 +105,30 @@ static void cap_logits(bp_builder *builder, const bp_head *head, const chunk *c)
     scale_logits(builder, head->cap, count, c->logits, c->logits);
 }
 
-/* The gradient of capped logits becomes that of the logits: times 1 - tanh^2. */
+/* logits /= the temperature, as the sampler does it; and so does their gradient. */
+static void cool_logits(bp_builder *builder, const chunk *c)
+{
+    const double temperature = builder->spec->policy_temperature;
+    if (is_policy(builder) && temperature != 1.0) {
+        scale_logits(builder, 1.0 / temperature, c->rows * c->pitch, c->logits, c->logits);
+    }
+}
+
+/* What was the gradient of the loss by its logits becomes that by the product's: of a temperature
+ * and of a cap, times 1 - tanh^2; then products can read it. */
 static void uncap_gradient(bp_builder *builder, const chunk *c)
 {
+    cool_logits(builder, c);
     if (bp_ref_present(c->capped)) {
         bp_activate_backward(builder, BP_ACTIVATION_TANH, c->rows * c->pitch, c->capped, c->logits,
                              c->logits);
+    }
+    if (c->slope.buffer != c->logits.buffer) {
+        const bp_store_values_operands rounded = {
+            .y = c->slope, .master = BP_ABSENT, .x = c->logits};
+        const bp_store_values_scalars count = {
+            .count = (int64_t)(c->rows * c->pitch), .form = BP_MASTER_WEIGHT, .even = 1};
+        bp_build_store_values(builder, &rounded, &count);
     }
 }
 
@@ -196,7 +234,7 @@ static void emit_bias_gradient(bp_builder *builder, const bp_head *head, const c
     bp_bias_backward_scalars scalars = {
         .rows = (int64_t)c->rows, .n = (int64_t)head->vocabulary, .pitch = (int64_t)c->pitch};
     const bp_bias_backward_operands operands = {
-        .d_bias = bp_build_gradient(builder, head->bias, &scalars.accumulate), .d_y = c->logits};
+        .d_bias = bp_build_gradient(builder, head->bias, &scalars.accumulate), .d_y = c->slope};
     bp_build_bias_backward(builder, &operands, &scalars);
 }
 
@@ -235,7 +273,7 @@ static void emit_input_part(bp_builder *builder, const bp_head *head, const chun
                                        .accumulate = accumulate};
     const bp_matmul_operands operands = {.c = sums,
                                          .before = BP_ABSENT,
-                                         .a = bp_ref_at(c->logits, part.first),
+                                         .a = bp_ref_at(c->slope, part.first),
                                          .b = table,
                                          .bias = BP_ABSENT,
                                          .residual = BP_ABSENT,
@@ -368,6 +406,7 @@ void bp_loss_forward(bp_builder *builder, const bp_head *head, bp_ref x)
         place_chunk(builder, head, x, &c);
         c.logits = kept ? bp_ref_at(builder->logits, c.first * c.pitch) : c.logits;
         emit_logits(builder, head, &c, whole_table(head));
+        cool_logits(builder, &c);
         emit_loss_forward(builder, head, &c);
         if (is_teacher && bp_ref_present(builder->logits)) {
             const bp_distill_rows rows = distill_rows(&c, whole_table(head), BP_ABSENT);
@@ -425,6 +464,7 @@ static bp_ref judge_pairs(bp_builder *builder, const bp_head *head, bp_ref x, ch
     for (; c.first < builder->rows; c.first += c.rows) {
         place_chunk(builder, head, x, &c);
         emit_logits(builder, head, &c, whole_table(head));
+        cool_logits(builder, &c);
         emit_loss_forward(builder, head, &c);
     }
     const bp_ref weights =
@@ -456,7 +496,7 @@ static void emit_rows_gradient(bp_builder *builder, const bp_head *head, const c
     }
     const bp_ref gradient = bp_build_gradient(builder, rows, &accumulate);
     while (bp_rows_next(builder, &run)) {
-        emit_table_gradient(builder, head, c, bp_ref_at(c->logits, run.token),
+        emit_table_gradient(builder, head, c, bp_ref_at(c->slope, run.token),
                             (table_part){run.token, run.count},
                             bp_ref_at(gradient, run.at * head->width), accumulate);
     }
@@ -474,6 +514,7 @@ void bp_loss_backward(bp_builder *builder, const bp_head *head, bp_ref x, bp_ref
         place_chunk(builder, head, x, &c);
         if (!formed) {
             emit_logits(builder, head, &c, whole_table(head));
+            cool_logits(builder, &c);
         }
         emit_loss(builder, head, &c, statistics);
         if (pairs) {
@@ -483,7 +524,7 @@ void bp_loss_backward(bp_builder *builder, const bp_head *head, bp_ref x, bp_ref
         if (table) {
             int64_t accumulate = 0;
             const bp_ref gradient = bp_build_gradient(builder, head->table, &accumulate);
-            emit_table_gradient(builder, head, &c, c.logits, whole_table(head), gradient,
+            emit_table_gradient(builder, head, &c, c.slope, whole_table(head), gradient,
                                 accumulate);
         }
         if (!bp_ref_present(statistics)) {
@@ -517,6 +558,7 @@ static void loss_slice(bp_builder *builder, const bp_head *head, const loss_slic
          c.first += c.rows) {
         place_chunk(builder, head, call->x, &c);
         emit_logits(builder, head, &c, part);
+        cool_logits(builder, &c);
         const bp_cross_entropy_columns_scalars scalars = {.rows = (int64_t)c.rows,
                                                           .columns = (int64_t)part.rows,
                                                           .pitch = (int64_t)c.pitch,
@@ -542,7 +584,7 @@ static void loss_slice(bp_builder *builder, const bp_head *head, const loss_slic
         }
         uncap_gradient(builder, &c);
         const int64_t accumulate = c.first > 0 ? 1 : call->accumulate;
-        emit_table_gradient(builder, head, &c, c.logits, part, call->gradient, accumulate);
+        emit_table_gradient(builder, head, &c, c.slope, part, call->gradient, accumulate);
     }
 }
 

@@ -62,7 +62,7 @@ bp_status rollout_run(bp_runtime *runtime, const rollout_choice *choice,
 
 /* The token that `uniform`, in [0, 1), chooses among `count` logits, and its log-probability in the
  * arithmetic of the row cross_entropy: with z = logit * (float)(1 / temperature), minus the loss of
- * that label. `room`: count floats. Scores that are not numbers are never chosen. */
+ * that label. Logits are finite. `room`: count floats. */
 uint32_t rollout_draw(const float *logits, uint32_t count, double temperature, double uniform,
                       float *room, float *logp);
 

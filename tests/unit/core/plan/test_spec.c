@@ -223,6 +223,14 @@ CHANGE(smooth_regression, s->smoothing = 0.1; s->config.task = BP_TASK_REGRESSIO
        s->config.classes = 1;)
 CHANGE(smooth_labels, s->smoothing = 0.1; s->config.task = BP_TASK_LABELS; s->config.classes = 3;)
 CHANGE(smooth_vectors, embed(s); s->smoothing = 0.1;)
+CHANGE(policy, s->policy_temperature = 1000.0; s->generate_context = 8;)
+CHANGE(policy_negative, s->policy_temperature = -0.1;)
+CHANGE(policy_hot, s->policy_temperature = 1000.1;)
+CHANGE(policy_nan, s->policy_temperature = (double)NAN;)
+CHANGE(policy_smooth, s->policy_temperature = 1.0; s->smoothing = 0.1;)
+CHANGE(policy_prefers, prefer(s); s->policy_temperature = 1.0;)
+CHANGE(policy_classes, s->policy_temperature = 1.0; s->config.task = BP_TASK_CLASSES;
+       s->config.classes = 2;)
 CHANGE(prefers, prefer(s);)
 CHANGE(prefer_plain, prefer(s); s->model = &plain;)
 CHANGE(prefer_writes, prefer(s); s->generate_context = 8;)
@@ -426,6 +434,13 @@ static const struct {
     {noise, NULL},
     {noise_negative, "neftune-noise-alpha"},
     {noise_numbers, "neftune-noise-alpha"},
+    {policy, NULL},
+    {policy_negative, "temperature"},
+    {policy_hot, "temperature"},
+    {policy_nan, "temperature"},
+    {policy_smooth, "temperature"},
+    {policy_prefers, "temperature"},
+    {policy_classes, "temperature"},
     {smooth_1, "label-smoothing-factor"},
     {smooth_nan, "label-smoothing-factor"},
     {smooth_regression, "label-smoothing-factor"},
