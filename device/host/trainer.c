@@ -253,19 +253,33 @@ static int32_t sample_element(const bp_trainer_input *input, const int32_t *samp
     }
 }
 
-/* The sample in the arena, and nothing in the place of others of its run. */
-static void send_sample(const bp_trainer *trainer, const int32_t *sample, uint32_t n)
+/* Number `s` of a run's samples in the arena, with its label unless that is NULL; n = 0: nothing is
+ * in its place. */
+static void send_sample(const bp_trainer *trainer, uint32_t s, const int32_t *sample, uint32_t n,
+                        const int32_t *label)
 {
     const bp_trainer_input *input = trainer->plan->input;
     for (uint32_t i = trainer->plan->inputs; i-- > 0;) { /* the sample may lie in the first */
-        int32_t *to = bp_trainer_column(trainer, i);
-        const size_t all = (size_t)trainer->plan->evaluated * input[i].elements;
+        int32_t *to = (int32_t *)bp_trainer_column(trainer, i) + (size_t)s * input[i].elements;
         int32_t last = input[i].fill;
-        for (size_t t = 0; t < all; t++) {
-            to[t] = t < input[i].elements ? sample_element(&input[i], sample, (uint32_t)t, n, &last)
-                                          : input[i].fill;
+        for (uint32_t t = 0; t < input[i].elements; t++) {
+            to[t] = sample_element(&input[i], sample, t, n, &last);
+        }
+        if (label != NULL && input[i].from == BP_INPUT_LABELS) {
+            to[0] = *label;
         }
     }
+}
+
+/* Whether a sample of so many elements can be read. */
+static bp_status check_sample(const bp_trainer_plan *plan, const void *sample, uint32_t elements)
+{
+    const bp_trainer_input *input = &plan->input[0];
+    if (sample == NULL || elements == 0 || elements > input->elements ||
+        (input->real && elements != input->elements)) {
+        return BP_ERR_USAGE;
+    }
+    return check_elements(input, sample, elements);
 }
 
 static float widened(bp_dtype dtype, const unsigned char *from)
@@ -284,23 +298,58 @@ bp_status bp_trainer_predict(bp_trainer *trainer, const void *sample, uint32_t e
                              float *outputs, uint32_t count)
 {
     const bp_trainer_plan *plan = trainer->plan;
-    if (plan == NULL || plan->outputs.width == 0 || sample == NULL || outputs == NULL ||
-        count != plan->outputs.rows * plan->outputs.width || elements == 0 ||
-        elements > plan->input[0].elements ||
-        (plan->input[0].real && elements != plan->input[0].elements)) {
+    if (plan == NULL || plan->outputs.width == 0 || outputs == NULL ||
+        count != plan->outputs.rows * plan->outputs.width) {
         return BP_ERR_USAGE;
     }
-    BP_TRY(check_elements(&plan->input[0], sample, elements));
+    BP_TRY(check_sample(plan, sample, elements));
     const bp_step_block block = {.seed = plan->seed, .inverse_valid = 1.0f};
     const unsigned char *from = trainer->arena + plan->outputs.offset;
     trainer->position = 0;
-    send_sample(trainer, sample, elements);
+    send_sample(trainer, 0, sample, elements, NULL);
+    for (uint32_t i = 1; i < plan->evaluated; i++) {
+        send_sample(trainer, i, NULL, 0, NULL);
+    }
     put_block(trainer, &block);
     run_program(trainer, BP_TRAINER_EVALUATE);
     for (uint32_t i = 0; i < count; i++) {
         outputs[i] = widened(plan->outputs.dtype, from + i * bp_dtype_bytes(plan->outputs.dtype));
     }
     return BP_OK;
+}
+
+bp_status bp_trainer_place(bp_trainer *trainer, uint32_t number, const void *sample,
+                           uint32_t elements, int32_t label)
+{
+    const bp_trainer_plan *plan = trainer->plan;
+    if (plan == NULL || plan->micros != 1 || number >= plan->batch) {
+        return BP_ERR_USAGE;
+    }
+    BP_TRY(check_sample(plan, sample, elements));
+    for (uint32_t i = 0; i < plan->inputs; i++) {
+        if (plan->input[i].from == BP_INPUT_LABELS) {
+            BP_TRY(check_elements(&plan->input[i], &label, 1));
+        }
+    }
+    trainer->position = 0;
+    send_sample(trainer, number, sample, elements, &label);
+    return BP_OK;
+}
+
+bp_status bp_trainer_learn(bp_trainer *trainer, uint32_t samples, bp_trainer_outcome *outcome)
+{
+    const bp_trainer_plan *plan = trainer->plan;
+    bp_trainer_batch batch = {.micros = 1, .weight = samples};
+    if (plan == NULL || plan->micros != 1 || samples == 0 || samples > plan->batch) {
+        return BP_ERR_USAGE;
+    }
+    for (uint32_t i = samples; i < plan->batch; i++) {
+        send_sample(trainer, i, NULL, 0, NULL);
+    }
+    for (uint32_t i = 0; i < plan->inputs; i++) {
+        batch.column[i] = bp_trainer_column(trainer, i);
+    }
+    return bp_trainer_step(trainer, &batch, outcome);
 }
 
 bp_status bp_trainer_class(const float *outputs, uint32_t count, uint32_t *best)

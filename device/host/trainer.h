@@ -179,6 +179,18 @@ bp_status bp_trainer_evaluate(bp_trainer *trainer, const bp_trainer_batch *batch
 bp_status bp_trainer_predict(bp_trainer *trainer, const void *sample, uint32_t elements,
                              float *outputs, uint32_t count) BP_MUST_CHECK;
 
+/* Puts a sample with its label (a class; of numbers the bits of a float) into the arena as number
+ * `number` of a micro-batch, for bp_trainer_learn. What runs in between takes it away. The plan has
+ * one micro-batch a step, and a label for a whole sample. BP_ERR_USAGE and BP_ERR_DATA as above;
+ * nothing has changed then. */
+bp_status bp_trainer_place(bp_trainer *trainer, uint32_t number, const void *sample,
+                           uint32_t elements, int32_t label) BP_MUST_CHECK;
+
+/* One optimizer step over the first `samples` that were placed; what is missing of a micro-batch is
+ * no target. BP_ERR_USAGE: none, or more than a micro-batch; else as a step. */
+bp_status bp_trainer_learn(bp_trainer *trainer, uint32_t samples,
+                           bp_trainer_outcome *outcome) BP_MUST_CHECK;
+
 /* The first of the largest outputs. BP_ERR_NONFINITE where one is not finite; BP_ERR_USAGE: there
  * are none. */
 bp_status bp_trainer_class(const float *outputs, uint32_t count, uint32_t *best) BP_MUST_CHECK;

@@ -151,6 +151,15 @@ without_digest() {
     judge "$((${code:-$3 + 1} <= $3))" 1 "$1: $2 without the digest: ${code:-no} bytes of code of $3"
 }
 
+# compact_code CORE BYTES: the code that keeps a trainer's state in slots is at most that.
+compact_code() {
+    local code
+    code=$(arm-none-eabi-size "build/$1/kit/lib/libbedplate.a" 2>/dev/null |
+        awk '$6 == "trainer_state.o" { print $1 + $2 }')
+    echo "$1: ${code:-no} bytes of code keep a state in slots"
+    judge "$((${code:-$2 + 1} <= $2))" 1 "$1: the compact state: ${code:-no} bytes of code of $2"
+}
+
 # moves CORE BOARD: the MLP's state in a flash goes from `bedplate train` to the board, from there to this machine and
 # back to a folder: all end where one run ends. A board refuses the state of another plan.
 # verifies device-21.354b
@@ -231,6 +240,7 @@ while read -r core board names; do
         on_board "$core" "$board" "$name" "$program" "$said"
     done
     [[ " $names " != *" kws "* ]] || too_small "$core"
+    [[ $core != cortex-m7 ]] || compact_code "$core" 4096
     [[ $core != cortex-m7 || -n $long ]] || { without_digest "$core" gpt 24576 && without_digest "$core" mlp 16704; }
     [[ -n $long$size || $core == cortex-m4 || $core == aarch64 ]] || moves "$core" "$board"
 done <<<"$boards"

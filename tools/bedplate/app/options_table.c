@@ -34,9 +34,8 @@ enum {
 static char device_choices[96]; /* choices_write: words of the registry's devices */
 
 static const option table[] = {
-    {"model", OPTION_TEXT,
-     PLANS | COMMAND_EXPORT | COMMAND_TOKENIZE | COMMAND_REPLAY | COMMAND_INIT, AT(model), 0, 0,
-     NULL, "DIR|FILE.gguf|PRESET", false,
+    {"model", OPTION_TEXT, PLANS | PORTS | COMMAND_TOKENIZE | COMMAND_REPLAY | COMMAND_INIT,
+     AT(model), 0, 0, NULL, "DIR|FILE.gguf|PRESET", false,
      "the model: a directory with config.json (and model.safetensors), a GGUF file, or the name of "
      "a preset"},
     {"data", OPTION_PATHS, READS_TEXTS | COMMAND_TOKENIZE | COMMAND_REPLAY | COMMAND_INIT, AT(data),
@@ -697,7 +696,8 @@ static const option table[] = {
 
     {"from", OPTION_TEXT, COMMAND_IMPORT | COMMAND_REPLAY, AT(from), 0, 0, NULL, "FILE|STEP", false,
      "replay: the first step; import: a GGUF file (F32, F16, BF16; Q4_0 to Q8_0 and Q2_K to Q6_K "
-     "become floats) or an llm.c model file"},
+     "become floats), an llm.c model file, or the state that a board has kept (with --model: the "
+     "directory of its config.json)"},
     {"to", OPTION_TEXT, PORTS | COMMAND_REPLAY, AT(to), 0, 0, NULL, "DIR|FILE|STEP", false,
      "replay: the last step; import: the directory to write; export: the directory, or the file "
      "NAME.gguf or NAME.bin, to write"},

@@ -6,7 +6,7 @@
 #include "arena/base.h"
 
 #define SETTINGS_PATHS_MAX   1024
-#define SETTINGS_OPTIONS_MAX 248
+#define SETTINGS_OPTIONS_MAX 264
 
 typedef struct path_list {
     uint32_t count;

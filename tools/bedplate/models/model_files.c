@@ -205,7 +205,7 @@ int model_files_end(model_files *m, bp_status status, const char *format, const 
 {
     bp_status closed = bp_tensor_set_close(&m->source);
     status = as_data(m, status == BP_OK ? closed : status);
-    if (status == BP_OK) {
+    if (status == BP_OK && format != NULL) {
         print_result(m, format, path);
         print_left(m, format);
     }

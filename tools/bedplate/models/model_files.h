@@ -51,8 +51,8 @@ bool model_files_same(const char *a, const char *b);
 /* Whether a path ends so, and has something in front. */
 bool model_files_ends(const char *path, const char *ending);
 
-/* Prints what was written and which tensors of the source were not, and ends everything. Returns
- * the exit code. */
+/* Prints what was written and which tensors of the source were not (format NULL: neither), and ends
+ * everything. Returns the exit code. */
 int model_files_end(model_files *m, bp_status status, const char *format, const char *path);
 
 #endif

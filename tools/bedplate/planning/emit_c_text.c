@@ -31,6 +31,12 @@ static const char trainer_header[] =
     "#if PLAN_CONTEXT == 0\n"
     "#define trainer_generate trainer_generate_needs_plan_with_generate_context\n"
     "#define trainer_accept trainer_accept_needs_plan_with_generate_context\n#endif\n\n"
+    "/* A labelled sample in its place of a micro-batch, and a step over the first `samples` of "
+    "them. "
+    "*/\n"
+    "bp_status trainer_place(uint32_t number, const void *sample, uint32_t elements,\n"
+    "                        int32_t label) BP_MUST_CHECK;\n"
+    "bp_status trainer_learn(uint32_t samples, bp_trainer_outcome *outcome) BP_MUST_CHECK;\n\n"
     "/* The sum of the losses of one run of the evaluation. */\n"
     "bp_status trainer_evaluate(const bp_trainer_batch *batch, double *loss) BP_MUST_CHECK;\n\n"
     "/* PLAN_OUTPUTS floats that the model says of one sample: numbers, all of a sample's, or "
@@ -46,7 +52,9 @@ static const char trainer_header[] =
     "bp_status trainer_generate(const int32_t *prompt, uint32_t count, int32_t *to, uint32_t most,"
     "\n                           bp_trainer_chooser choose, void *user) BP_MUST_CHECK;\n"
     "bp_status trainer_accept(bool anew, const int32_t *ids, uint32_t count,\n"
-    "                         const float **logits) BP_MUST_CHECK;\n\n"
+    "                         const float **logits) BP_MUST_CHECK;\n\n";
+
+static const char trainer_header_more[] =
     "/* A tensor by its name; plan_tensors lists PLAN_TENSORS names, types, shapes and bytes. */\n"
     "bp_status trainer_get(const char *name, void *to, size_t bytes) BP_MUST_CHECK;\n"
     "bp_status trainer_put(const char *name, const void *from, size_t bytes) BP_MUST_CHECK;\n\n"
@@ -68,7 +76,16 @@ static const char trainer_header[] =
     " * refused by the first tensor that differs. place->error says why. */\n"
     "bp_status trainer_save(const bp_checkpoint_location *place) BP_MUST_CHECK;\n"
     "bp_status trainer_resume(const bp_checkpoint_location *place, bool *any) "
-    "BP_MUST_CHECK;\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
+    "BP_MUST_CHECK;\n\n"
+    "/* The same in a compact form, with parts of the application's (<bedplate/trainer.h>): less "
+    "code "
+    "than\n"
+    " * a checkpoint, and two slots in the place of a store. */\n"
+    "bp_status trainer_keep(const bp_trainer_slots *slots, const bp_trainer_part *parts,\n"
+    "                       uint32_t part_count) BP_MUST_CHECK;\n"
+    "bp_status trainer_recall(const bp_trainer_slots *slots, const bp_trainer_part *parts,\n"
+    "                         uint32_t part_count, bool *any) BP_MUST_CHECK;\n\n#ifdef "
+    "__cplusplus\n}\n#endif\n\n#endif\n";
 
 static const char trainer_source[] =
     "#include \"trainer.h\"\n\n"
@@ -96,6 +113,19 @@ static const char trainer_source[] =
     "bp_status trainer_accept(bool anew, const int32_t *ids, uint32_t count, const float **logits)"
     "\n{\n    if (anew) {\n        bp_trainer_restart(&trainer);\n    }\n"
     "    return bp_trainer_accept(&trainer, ids, count, logits);\n}\n#endif\n\n"
+    "bp_status trainer_place(uint32_t number, const void *sample, uint32_t elements,\n"
+    "                        int32_t label)\n{\n"
+    "    return bp_trainer_place(&trainer, number, sample, elements, label);\n}\n\n"
+    "bp_status trainer_learn(uint32_t samples, bp_trainer_outcome *outcome)\n{\n"
+    "    return bp_trainer_learn(&trainer, samples, outcome);\n}\n\n"
+    "bp_status trainer_keep(const bp_trainer_slots *slots, const bp_trainer_part *parts,\n"
+    "                       uint32_t part_count)\n{\n"
+    "    const bp_trainer_kept kept = {plan_tensors, parts, part_count};\n"
+    "    return bp_trainer_keep(&trainer, &kept, slots);\n}\n\n"
+    "bp_status trainer_recall(const bp_trainer_slots *slots, const bp_trainer_part *parts,\n"
+    "                         uint32_t part_count, bool *any)\n{\n"
+    "    const bp_trainer_kept kept = {plan_tensors, parts, part_count};\n"
+    "    return bp_trainer_recall(&trainer, &kept, slots, any);\n}\n\n"
     "bp_status trainer_get(const char *name, void *to, size_t bytes)\n{\n"
     "    return bp_trainer_get(&trainer, plan_tensors, name, to, bytes);\n}\n\n"
     "bp_status trainer_put(const char *name, const void *from, size_t bytes)\n{\n"
@@ -107,7 +137,9 @@ static const char trainer_source[] =
     "bp_status trainer_write_state(uint64_t offset, const void *from, size_t bytes)\n{\n"
     "    return bp_trainer_write_state(&trainer, offset, from, bytes);\n}\n\n"
     "uint64_t trainer_steps(void)\n{\n    return trainer.steps;\n}\n\n"
-    "void trainer_set_steps(uint64_t steps)\n{\n    trainer.steps = steps;\n}\n\n"
+    "void trainer_set_steps(uint64_t steps)\n{\n    trainer.steps = steps;\n}\n\n";
+
+static const char trainer_source_more[] =
     "#define STATE                                                    \\\n"
     "    {                                                            \\\n"
     "        .step = trainer.steps, .tensors = plan_tensors,          \\\n"
@@ -336,8 +368,8 @@ static const char makefile[] =
     "example.o plan.o trainer.o frozen.o flash.o: plan.h trainer.h board.h flash.h\n"
     "clean:\n\trm -f example *.o\n.PHONY: clean\n";
 
-const emit_c_file emit_c_texts[] = {{"trainer.h", trainer_header, "", false},
-                                    {"trainer.c", trainer_source, "", false},
+const emit_c_file emit_c_texts[] = {{"trainer.h", trainer_header, trainer_header_more, false},
+                                    {"trainer.c", trainer_source, trainer_source_more, false},
                                     {"example.c", example_source, example_main, false},
                                     {"board.h", board_header, "", false},
                                     {"pc.c", pc_source, "", false},

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* bedplate import: a GGUF or llm.c file as a Hugging Face directory. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "core/base/storage.h"
+#include "device/host/trainer_state.h"
+#include "tools/bedplate/models/board_state.h"
 #include "tools/bedplate/models/model_files.h"
 #include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/app/output.h"
@@ -77,6 +80,14 @@ static bp_status open_file(importing *i)
     (void)store->close(store, file); /* it was only read */
     uint32_t number = (uint32_t)magic[0] | (uint32_t)magic[1] << 8 | (uint32_t)magic[2] << 16 |
                       (uint32_t)magic[3] << 24;
+    if (read && number == BP_TRAINER_STATE_MAGIC) {
+        i->format = "state";
+        return BP_OK;
+    }
+    if (m->set->model != NULL && number != BP_TRAINER_STATE_MAGIC && read) {
+        return bp_error_set(&m->error, BP_ERR_USAGE, where,
+                            "only a state of a board has its configuration elsewhere", "--model");
+    }
     if (read && number == BP_GGUF_MAGIC) {
         i->format = "gguf";
         return open_gguf(i);
@@ -85,7 +96,9 @@ static bp_status open_file(importing *i)
         i->format = "llmc";
         return open_llmc(i);
     }
-    return cmd_import_refuse(i, "the file is neither GGUF nor an llm.c model (first bytes)", path);
+    return cmd_import_refuse(
+        i, "the file is neither GGUF, nor an llm.c model, nor a state of a board (first bytes)",
+        path);
 }
 
 /* tokenizer_config.json: the roles of tokens and the chat template. */
@@ -161,6 +174,42 @@ static bp_status write_directory(importing *i)
     return BP_OK;
 }
 
+static bool is_board_state(const importing *i)
+{
+    return i->format != NULL && strcmp(i->format, "state") == 0;
+}
+
+static bp_status write_checkpoint(importing *i)
+{
+    model_files *m = &i->m;
+    board_state_found found = {0};
+    output out;
+    BP_TRY(
+        board_state_import(m->store, m->set->from, m->set->model, m->set->to, &found, &m->error));
+    output_begin(&out, stdout);
+    if (m->set->json) {
+        char digest[17];
+        (void)snprintf(digest, sizeof digest, "%016" PRIx64, found.digest);
+        json_begin(&out);
+        json_text(&out, "path", m->set->to);
+        json_text(&out, "format", i->format);
+        json_count(&out, "step", found.step);
+        json_count(&out, "tensors", found.tensors);
+        json_count(&out, "bytes", found.bytes);
+        json_text(&out, "state_digest", digest);
+        json_end(&out);
+    } else {
+        bp_text_string(&out.text, m->set->to);
+        bp_text_string(&out.text, "/checkpoint-");
+        bp_text_u64(&out.text, found.step);
+        bp_text_string(&out.text, ": ");
+        bp_text_u64(&out.text, found.tensors);
+        bp_text_string(&out.text, " tensors of a board's state\n");
+    }
+    output_end(&out);
+    return BP_OK;
+}
+
 static bp_status import_model(importing *i, const settings *set)
 {
     model_files *m = &i->m;
@@ -172,7 +221,7 @@ static bp_status import_model(importing *i, const settings *set)
                             set->from == NULL ? "--from" : "--to");
     }
     BP_TRY(open_file(i));
-    return write_directory(i);
+    return is_board_state(i) ? write_checkpoint(i) : write_directory(i);
 }
 
 int cmd_import(const settings *set)
@@ -183,5 +232,5 @@ int cmd_import(const settings *set)
         bp_status closed = bp_gguf_close(&i.gguf);
         status = status == BP_OK ? closed : status;
     }
-    return model_files_end(&i.m, status, i.format, set->to);
+    return model_files_end(&i.m, status, is_board_state(&i) ? NULL : i.format, set->to);
 }

@@ -18,7 +18,7 @@
 #include "core/run/state.h"
 #include "device/host/host.h"
 #include "device/host/storage/store_flash.h"
-#include "device/host/trainer.h"
+#include "device/host/trainer_state.h"
 #include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/checkpoint_fixture.h"
 
@@ -1151,6 +1151,65 @@ static bp_status call_trainer_put(void *subject)
     return bp_trainer_put(trainer_of(subject), &trainer_tensor, "t", bytes, sizeof bytes);
 }
 
+static bp_status call_trainer_place(void *subject)
+{
+    trainer_subject *s = subject;
+    return bp_trainer_place(&s->trainer, 0, s->arena, 1, 0);
+}
+
+static bp_status call_trainer_learn(void *subject)
+{
+    bp_trainer_outcome outcome;
+    return bp_trainer_learn(trainer_of(subject), 1, &outcome);
+}
+
+/* A slot of the size of a state in memory that says nothing. */
+static bp_status slot_reads(void *user, uint32_t slot, uint64_t offset, void *to, size_t bytes)
+{
+    (void)user;
+    (void)slot;
+    (void)offset;
+    memset(to, 0, bytes);
+    return BP_OK;
+}
+
+static bp_status slot_erases(void *user, uint32_t slot)
+{
+    (void)user;
+    (void)slot;
+    return BP_OK;
+}
+
+static bp_status slot_writes(void *user, uint32_t slot, uint64_t offset, const void *from,
+                             size_t bytes)
+{
+    (void)user;
+    (void)slot;
+    (void)offset;
+    (void)from;
+    (void)bytes;
+    return BP_OK;
+}
+
+static const bp_trainer_slots trainer_slots = {NULL, 4096, slot_reads, slot_erases, slot_writes};
+static const bp_trainer_kept trainer_kept = {&trainer_tensor, NULL, 0};
+
+static bp_status call_trainer_keep(void *subject)
+{
+    return bp_trainer_keep(trainer_of(subject), &trainer_kept, &trainer_slots);
+}
+
+static bp_status call_trainer_recall(void *subject)
+{
+    bool any;
+    return bp_trainer_recall(trainer_of(subject), &trainer_kept, &trainer_slots, &any);
+}
+
+static bp_status call_trainer_kept_bytes(void *subject)
+{
+    return said(bp_trainer_kept_bytes(trainer_of(subject), &trainer_kept) > 0);
+}
+
 static bp_status call_trainer_bytes(void *subject)
 {
     return said(bp_trainer_state_bytes(trainer_of(subject)) > 0);
@@ -1203,6 +1262,11 @@ static const state_row trainer_rows[] = {
     {"bp_trainer_restart", EVERY, call_trainer_restart},
     {"bp_trainer_accept", 0, call_trainer_accept},
     {"bp_trainer_generate", 0, call_trainer_generate},
+    {"bp_trainer_place", 0, call_trainer_place},
+    {"bp_trainer_learn", 0, call_trainer_learn},
+    {"bp_trainer_keep", AT(TAKEN), call_trainer_keep},
+    {"bp_trainer_recall", AT(TAKEN), call_trainer_recall},
+    {"bp_trainer_kept_bytes", AT(TAKEN), call_trainer_kept_bytes},
     {"bp_trainer_get", AT(TAKEN), call_trainer_get},
     {"bp_trainer_put", AT(TAKEN), call_trainer_put},
     {"bp_trainer_state_bytes", AT(TAKEN), call_trainer_bytes},
