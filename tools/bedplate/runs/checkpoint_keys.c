@@ -71,7 +71,8 @@ static bp_status checkpoint_keys_add(pool *p, const char *prefix, const char *na
     BP_TRY(checkpoint_keys_utf8(p->c, name, value));
     bp_pair *pair = &p->c->keys[p->c->checkpoint.keys.count];
     if (p->c->checkpoint.keys.count == CHECKPOINT_KEYS_MAX) {
-        return BP_ERR_FIT;
+        return bp_error_set(&p->c->s->error, BP_ERR_FIT, "checkpoint",
+                            "a checkpoint has no room for more keys", name);
     }
     bp_text text = pool_text(p);
     bp_text_string(&text, prefix);
