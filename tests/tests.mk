@@ -20,7 +20,7 @@ VARIANTS := sanitize-short aarch64,riscv64,boards-m7/tsan,digests
 test-variants:
 	@tests/goals.sh $(VARIANTS)
 # What .ci/run has no time for. It leaves build/nightly.stamp where all of it passed.
-NIGHTLY := clang digests-clang sanitize covered boards fuzz test-long jobs bare mutants
+NIGHTLY := derivatives clang digests-clang sanitize covered boards fuzz test-long jobs bare mutants
 nightly:
 	@tests/nightly.sh $(NIGHTLY)
 # clang: its vectors, fused sums and order of evaluation, optimised: the tests of what computes.
@@ -92,6 +92,10 @@ kit: all
 .PHONY: prove mutation
 prove:
 	@tests/assurance/prove.py
+# derivatives: each backward formula of core/ops/*.def is the derivative of its forward formula, by sympy.
+.PHONY: derivatives
+derivatives:
+	@tools/pkg/deps.sh derivatives && /usr/bin/env python3 tests/assurance/derivatives/derivatives.py $(ROW)
 FAULTS ?= 600
 mutation: all tests
 	@tests/assurance/mutate.py $(FAULTS) $(SEED)

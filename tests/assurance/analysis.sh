@@ -11,6 +11,7 @@
 # A count that rises fails, one that falls is told. Ends with `N passed, N failed`. A tool that is missing
 # leaves its file out and is named.
 cd "$(dirname "$0")/../.." || exit 1
+. tests/assurance/missing.sh
 unset MAKEFLAGS MAKELEVEL MFLAGS
 # What remembers the answers of a compiler leaves out its call graph.
 export CCACHE_DISABLE=1
@@ -87,7 +88,7 @@ if command -v cppcheck >/dev/null; then
     count $? "static: $(tail -1 $out/static.tsv)" $out/static.tsv
     cp $here/static.deviations $out/static.deviations.txt
 else
-    echo "skipped: cppcheck is not installed; no findings were counted"
+    lacks_tool 'cppcheck is not installed; no findings were counted'
 fi
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

@@ -259,6 +259,7 @@ CHAPTERS = (
     ("results", "results of the tests of this program file", chapter_results),
     ("coverage", "structural coverage to MC/DC, with justifications", chapter_coverage),
     ("proofs", "proofs, with their assumptions", folder_chapter("build/prove", "proofs", "make prove (Frama-C, CBMC)", ("arena", "core", "tools/formats"))),
+    ("derivatives", "backward formulas, proved to be derivatives", folder_chapter("build/derivatives", "derivatives", "make derivatives (sympy)", ("core/ops",))),
     ("mutation", "mutation of the code itself", folder_chapter("build/mutation", "mutation", "make mutation", ("arena", "core", "optim"))),
     ("analysis", "static analysis, stack, coupling, ops", folder_chapter("build/analysis", "analysis", "make analysis", LIBRARY)),
     ("faults", "faults and hostile files", chapter_faults),

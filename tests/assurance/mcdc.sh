@@ -15,6 +15,7 @@
 #   mcdc.sh list       the conditions that are missing, in the form of mcdc.justified
 cd "$(dirname "$0")/../.." || exit 1
 unset MAKEFLAGS MAKELEVEL
+. tests/assurance/missing.sh
 build=build/mcdc
 here=tests/assurance
 conditions=$build/conditions.tsv
@@ -22,9 +23,7 @@ conditions=$build/conditions.tsv
 rm -f "$conditions" $build/conditions_traced.tsv $build/mcdc.txt
 for tool in clang-19 llvm-profdata-19 llvm-cov-19; do
     command -v $tool >/dev/null && continue
-    echo "skipped: $tool is not installed (Debian: clang-19 llvm-19 libclang-rt-19-dev); no MC/DC was measured"
-    echo "0 passed, 0 failed"
-    exit 0
+    missing_tool "$tool is not installed (Debian: clang-19 llvm-19 libclang-rt-19-dev); no MC/DC was measured"
 done
 passed=0
 failed=0

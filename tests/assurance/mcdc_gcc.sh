@@ -11,6 +11,7 @@
 #                          is there; a file that was compiled anew begins with nothing
 #   mcdc_gcc.sh report     without running anything: what the counters say now
 cd "$(dirname "$0")/../.." || exit 1
+. tests/assurance/missing.sh
 unset MAKEFLAGS MAKELEVEL MFLAGS
 build=build/mcdc-gcc
 here=tests/assurance
@@ -24,9 +25,7 @@ for name in gcc-14 gcc-15 gcc-16 gcc; do
     command -v "$gcov" >/dev/null && gcc=$name && break
 done
 if [[ -z $gcc ]]; then
-    echo "skipped: no gcc of version 14 or later with its gcov is installed (Debian 13: gcc-14); no second opinion was measured"
-    echo "0 passed, 0 failed"
-    exit 0
+    missing_tool 'no gcc of version 14 or later with its gcov is installed (Debian 13: gcc-14); no second opinion was measured'
 fi
 passed=0
 failed=0

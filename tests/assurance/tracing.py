@@ -98,7 +98,7 @@ def read_tags(problems):
     """Every id that a test, a check or a proof cites."""
     found = []
     for path in listed(*EVIDENCE):
-        if path.endswith((".req", ".md", ".py")) and not path.startswith("tests/assurance/prove"):
+        if path.endswith((".req", ".md", ".py")) and not path.startswith(("tests/assurance/prove", "tests/assurance/derivatives")):
             continue
         lines = read(path).split("\n")
         for number, line in enumerate(lines, 1):

@@ -34,14 +34,16 @@ touch "$work/build/prove/report.txt"
 ln -s "$(command -v env)" "$work/bin"
 ln -s "$(python3 -c 'import sys; print(sys.executable)')" "$work/bin/python3"
 out=$(PATH=$work/bin "$work/tests/assurance/prove.py")
-check "without its tools it ends well" $? 0
-check "says so" "$(grep -c '^skipped: .*frama-c-base' <<<"$out")" 1
+check "without its tools it fails" "$? $(tail -1 <<<"$out")" '1 0 passed, 1 failed'
+check "names them, and the way round" "$(grep -cE '^missing: .*frama-c-base|^try: OPTIONAL=1' <<<"$out")" 2
+out=$(PATH=$work/bin OPTIONAL=1 "$work/tests/assurance/prove.py")
+check "OPTIONAL=1 skips it" "$? $(grep -c '^skipped: .*frama-c-base' <<<"$out") $(tail -1 <<<"$out")" '0 1 0 passed, 0 failed'
 check "and leaves no report of an earlier build" "$(find "$work/build/prove" -type f | wc -l)" 0
 
 # What gcc 14 says beside clang, in a tree of the sample alone, with tools that say what they said of it.
 tree=$work/gcc
 mkdir -p "$tree"/{arena,core,optim,layers,tools/formats,device/host,tests/assurance,build/mcdc,build/mcdc-gcc/arena} "$work/tools-14"
-cp tests/assurance/mcdc_gcc.* tests/assurance/mcdc_conditions.awk "$tree/tests/assurance"
+cp tests/assurance/mcdc_gcc.* tests/assurance/mcdc_conditions.awk tests/assurance/missing.sh "$tree/tests/assurance"
 for ending in c h; do cp tests/assurance/sample/decisions.$ending.txt "$tree/arena/decisions.$ending"; done
 printf '#!/bin/sh\necho 14.2.0\n' >"$work/tools-14/gcc-14"
 printf '#!/bin/sh\ncat "%s"\n' "$work/gcov.json" >"$work/tools-14/gcov-14"
@@ -98,7 +100,9 @@ second
 check "that nothing was measured is a failure" "$rc $(tail -1 <<<"$out")" "1 0 passed, 1 failed"
 ln -s "$(command -v dirname)" "$(command -v rm)" "$work/bin"
 out=$(PATH=$work/bin "$tree/tests/assurance/mcdc_gcc.sh")
-check "without gcc 14 it says so and leaves nothing of before" "$? $(grep -c '^skipped: .*Debian 13: gcc-14' <<<"$out") $(find "$tree/build/mcdc-gcc" -name '*.tsv' | wc -l)" "0 1 0"
+check "without gcc 14 it fails and leaves nothing of before" "$? $(grep -c '^missing: .*Debian 13: gcc-14' <<<"$out") $(find "$tree/build/mcdc-gcc" -name '*.tsv' | wc -l)" "1 1 0"
+out=$(PATH=$work/bin OPTIONAL=1 "$tree/tests/assurance/mcdc_gcc.sh")
+check "OPTIONAL=1 skips it" "$? $(grep -c '^skipped: .*Debian 13: gcc-14' <<<"$out")" "0 1"
 
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

@@ -4,6 +4,7 @@
 # kernels, 20 steps of training (digests.sh), and products in as few instructions as were promised.
 # verifies device-1.6909
 cd "$(dirname "$0")/../.." || exit 1
+. tests/assurance/missing.sh
 unset MAKEFLAGS MAKELEVEL BUILD
 passed=0
 failed=0
@@ -62,6 +63,8 @@ if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/
             echo "SVE of $((128 * ${form#* })) bits: \"$made\" is chosen, not ${form% *}"
         fi
     done
+else
+    lacks_tool 'no aarch64 compiler or no qemu-user'
 fi
 out=$(tests/variants/digests.sh aarch64)
 echo "$out"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Installs the Debian packages that building (`build`), building and proving (`all`), proving runs of several processes
-# (`ranks`) or `make dist` (`dist`) needs, if something is missing. On another system it says which commands and headers
+# (`ranks`), `make derivatives` or `make dist` (`dist`) needs, if something is missing. On another system it says which commands and headers
 # are missing.
 set -u
 what=${1:-all}
@@ -23,6 +23,7 @@ needs=("${build_needs[@]}")
 [[ $what == build ]] || needs+=("${proof_needs[@]}")
 [[ $what != dist ]] || needs=("${build_needs[@]}" aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
     /usr/aarch64-linux-gnu/lib/libc.a libc6-dev-arm64-cross musl-gcc musl-tools python3 python3 xz xz-utils)
+[[ $what != derivatives ]] || needs=(python3 python3 /usr/lib/python3/dist-packages/sympy/__init__.py python3-sympy)
 [[ $what != ranks ]] || needs=(mpirun.openmpi openmpi-bin mpirun.mpich mpich)
 
 list_missing() {

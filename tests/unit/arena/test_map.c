@@ -78,6 +78,14 @@ static void totals_count_each_class(void **state)
     assert_int_equal(bp_map_totals(&map, scratch, sizeof scratch, most, at_peak), BP_OK);
     assert_int_equal(at_peak[0], 112);
     assert_int_equal(at_peak[1], 64);
+    /* An interval ends before its upper time: h.1 at 4, h.0 at 5. */
+    map.report.peak_time = 4;
+    assert_int_equal(bp_map_totals(&map, scratch, sizeof scratch, most, at_peak), BP_OK);
+    assert_int_equal(at_peak[1], 112);
+    map.report.peak_time = 5;
+    assert_int_equal(bp_map_totals(&map, scratch, sizeof scratch, most, at_peak), BP_OK);
+    assert_int_equal(at_peak[1], 48);
+    map.report.peak_time = 1;
     map.alignment = 0;
     assert_int_equal(bp_map_totals(&map, scratch, sizeof scratch, most, at_peak), BP_OK);
     assert_int_equal(at_peak[1], 60);

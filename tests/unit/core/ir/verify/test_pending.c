@@ -300,17 +300,18 @@ static void read_only_memory_is_read(void **state)
 static void workspaces_keep_away(void **state)
 {
     (void)state;
-    for (int apart = 0; apart < 2; apart++) {
+    for (int place = 0; place < 3; place++) { /* behind what is asked for, the last byte, apart */
         begin();
         bp_ref a = hand_buffer(&f.h, "a", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, 4096);
         bp_ref c = hand_buffer(&f.h, "c", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, 4096);
         const bp_matmul_scalars s = {.m = 8, .n = 8, .k = 8, .lda = 8, .ldb = 8, .ldc = 8};
         uint64_t work = bp_device_host.workspace(&(bp_device_options){.threads = 1},
                                                  BP_KERNEL_matmul, &s, NULL);
-        bp_ref room = hand_buffer(&f.h, "room", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, work + 1024);
+        bp_ref room = hand_buffer(&f.h, "room", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, work + 1025);
         bp_ref next = hand_buffer(&f.h, "next", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, 1024);
-        bp_ref to = apart != 0 ? next : hand_at(room, work, BP_U8);
-        int64_t request = hand_copy_begin(&f.h, to, f.source, BYTES);
+        const int64_t bytes = place == 1 ? 1 : BYTES;
+        bp_ref to = place == 2 ? next : hand_at(room, place == 1 ? work + 1024 : work, BP_U8);
+        int64_t request = hand_copy_begin(&f.h, to, f.source, bytes);
         const bp_matmul_operands operands = {.c = hand_at(c, 0, BP_F32),
                                              .before = BP_ABSENT,
                                              .a = hand_at(a, 0, BP_F32),
@@ -319,8 +320,8 @@ static void workspaces_keep_away(void **state)
                                              .residual = BP_ABSENT,
                                              .work = room};
         hand_op(&f.h, BP_KERNEL_matmul, &operands, &s);
-        hand_copy_wait(&f.h, request, to, f.source, BYTES);
-        if (apart != 0) {
+        hand_copy_wait(&f.h, request, to, f.source, bytes);
+        if (place == 2) {
             accepted();
         } else {
             refused("the target of work in flight is touched", "matmul");

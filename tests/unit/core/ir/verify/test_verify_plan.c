@@ -53,6 +53,37 @@ static void test_plan_is_checked(void **state)
     assert_non_null(strstr(f->error.text, "outside"));
 }
 
+/* Buffers of two sizes overlap at places that differ, whichever lies lower or is born first. */
+/* verifies program-4.15f3 */
+static void test_sizes_overlap_at_other_places(void **state)
+{
+    (void)state;
+    for (int turned = 0; turned < 2; turned++) {
+        made_graph *f = made_begin();
+        bp_report report;
+        bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+        bp_ref a = made_buffer(f, "a", BP_SCOPE_PROGRAM, BP_F32);
+        bp_ref b = made_buffer(f, "b", BP_SCOPE_PROGRAM, BP_F32);
+        bp_buffer *large = &f->graph.buffers[turned != 0 ? b.buffer : a.buffer];
+        bp_buffer *small = &f->graph.buffers[turned != 0 ? a.buffer : b.buffer];
+        large->bytes = 512;
+        made_copy(f, a, w, MADE_COUNT);
+        made_copy(f, b, a, MADE_COUNT);
+        made_copy(f, w, b, MADE_COUNT);
+        bp_graph_lifetimes(&f->graph);
+        assert_int_equal(bp_report_plan(&f->graph, 0, made_scratch, sizeof made_scratch, &report),
+                         BP_OK);
+        f->graph.buffers[w.buffer].offset = 1024;
+        large->offset = 256;
+        for (uint64_t place = 0; place <= 768; place += 256) {
+            f->error = (bp_error){0};
+            small->offset = place;
+            assert_int_equal(bp_verify_plan(&f->graph, 2048, made_scratch, sizeof made_scratch),
+                             place == 0 || place == 768 ? BP_OK : BP_ERR_VERIFY);
+        }
+    }
+}
+
 /* A plan of another alignment is judged by that one. */
 /* verifies device-22.986d */
 static void test_alignment_is_the_graphs(void **state)
@@ -213,6 +244,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plan_is_checked),
+        cmocka_unit_test(test_sizes_overlap_at_other_places),
         cmocka_unit_test(test_alignment_is_the_graphs),
         cmocka_unit_test(test_lifetimes_are_checked),
         cmocka_unit_test(test_births_are_those_of_lifetimes),
