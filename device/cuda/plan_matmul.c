@@ -92,6 +92,7 @@ static uint32_t flags_of(const bp_cuda_plan *plan, const bp_matmul_scalars *s)
     flags |= bp_cuda_wide(plan, BP_CUDA_BIT(matmul, a), (uint64_t)s->lda, elements) ? WIDE_A : 0;
     flags |= bp_cuda_wide(plan, BP_CUDA_BIT(matmul, b), (uint64_t)s->ldb, elements) ? WIDE_B : 0;
     flags |= bp_cuda_wide(plan, c, (uint64_t)s->ldc, 4) ? WIDE_C : 0;
+    flags |= bp_cuda_wide(plan, c, (uint64_t)s->ldc, 8) ? WIDE_ROWS : 0;
     flags |= (uint32_t)plan->op->dtypes[BP_CUDA_POSITION(matmul, c)] << TYPE_C;
     return flags | (uint32_t)plan->dtype << TYPE_OTHERS;
 }

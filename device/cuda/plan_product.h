@@ -14,6 +14,7 @@
 #define WIDE_A       16u
 #define WIDE_B       32u
 #define WIDE_C       64u
+#define WIDE_ROWS    128u
 #define TYPE_C       8
 #define TYPE_OTHERS  10
 #define TILE_ROWS    12 /* of Hopper's: rows of a tile by 128, less 1; columns by 32 */

@@ -22,6 +22,7 @@ static uint32_t quantised_flags(const bp_cuda_plan *plan)
     const uint32_t a = BP_CUDA_BIT(matmul_quantised, a);
     flags |= bp_cuda_wide(plan, a, (uint64_t)s->lda, elements) ? WIDE_A : 0;
     flags |= bp_cuda_wide(plan, c, (uint64_t)s->ldc, 4) ? WIDE_C : 0;
+    flags |= bp_cuda_wide(plan, c, (uint64_t)s->ldc, 8) ? WIDE_ROWS : 0;
     return flags | (uint32_t)plan->dtype << TYPE_C | (uint32_t)plan->dtype << TYPE_OTHERS;
 }
 

@@ -21,6 +21,14 @@ $(PTX_OBJ): $(BUILD)/device/cuda/kernels/ptx.s
 ptx:
 	@tools/ptx/compile.py
 
+# What compilers from 12.8 on make of the texts: spills, serialised products, issue slots. `make ptx-tools` brings
+# them, for this check alone; without them it takes the ptxas that is there.
+.PHONY: ptx-tools check-ptx
+ptx-tools:
+	@tools/ptx/slots.py --fetch
+check-ptx:
+	@tools/ptx/slots.py --check
+
 # What the tests execute of the kernels' sources and instructions, on the instrument. ptx-covered: what the
 # last `make test` executed.
 PTX_COVERED := $(addprefix test_,kernels kernels16 tf32 hopper fp8 families update device_training flip)

@@ -13,9 +13,10 @@
 #define BP_GELU        8u
 #define BP_WIDE_A      16u /* rows of a start at multiples of 16 bytes */
 #define BP_WIDE_B      32u
-#define BP_WIDE_C      64u /* rows of c, before, residual, bias at multiples of four elements */
-#define BP_TYPE_C      8   /* from this bit on: the type of c */
-#define BP_TYPE_AB     10  /* and that of all other operands */
+#define BP_WIDE_C      64u  /* rows of c, before, residual, bias at multiples of four elements */
+#define BP_WIDE_ROWS   128u /* and of eight, where they are 16-bit elements */
+#define BP_TYPE_C      8    /* from this bit on: the type of c */
+#define BP_TYPE_AB     10   /* and that of all other operands */
 
 typedef struct bp_product {
     void *c;

@@ -2,7 +2,7 @@
 /* Matrix products of bfloat16 and half elements on tensor cores, in every transposition, with all
  * that follows; sums are float. */
 #include "device/cuda/kernels/async.cuh"
-#include "device/cuda/kernels/products/matmul.cuh"
+#include "device/cuda/kernels/products/matmul_rows.cuh"
 #include "device/cuda/kernels/products/tensor.cuh"
 
 #define DEPTH   32 /* terms of a slice */

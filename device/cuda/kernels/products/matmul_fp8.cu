@@ -7,6 +7,7 @@
  * many bytes. The sum of a slice is a product of its own; it is waited for and added to the sums in
  * single precision, while the other warpgroup multiplies. */
 #define DEPTH 128
+#define SUMS_BY
 #include "device/cuda/kernels/products/matmul_hopper.cuh"
 
 #define inline __forceinline__ __device__
@@ -250,7 +251,7 @@ BP_DEVICE void codes_multiply(const bp_share *s, uint32_t group, float *out)
             stage = stage + 1 == STAGES ? 0 : stage + 1;
             turn ^= stage == 0;
         }
-        sums_finish(s, row, column, group, all, out);
+        sums_finish_by(s, row, column, group, all, out);
     }
 }
 

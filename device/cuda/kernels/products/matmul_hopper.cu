@@ -35,6 +35,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
     } else {
         bp_registers_take(232);
-        shaped_make(&share, group, (float *)(memory + (ring - base) + share.stages * share.slice));
+        shaped_make(&share, group);
     }
 }

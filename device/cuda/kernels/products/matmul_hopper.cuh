@@ -6,7 +6,7 @@
 
 #include "device/cuda/kernels/async.cuh"
 #include "device/cuda/kernels/products/hopper.cuh"
-#include "device/cuda/kernels/products/matmul.cuh"
+#include "device/cuda/kernels/products/matmul_hopper_rows.cuh"
 
 /* A warpgroup multiplies 64 rows of a tile. */
 #define TILE 128 /* rows and columns of a tile */
@@ -119,6 +119,7 @@ BP_DEVICE void slice_multiply(float sum[64], uint64_t a, uint64_t b, bool starts
     }
 }
 
+#ifdef SUMS_BY /* factors of rows and columns */
 /* 64 rows of sums to shared memory. */
 BP_DEVICE void sums_lay(const float sum[64], float *out)
 {
@@ -131,9 +132,9 @@ BP_DEVICE void sums_lay(const float sum[64], float *out)
     }
 }
 
-/* The warpgroup's 64 rows, from row0 on, by way of shared memory, row by row. */
-BP_DEVICE void sums_finish(const bp_share *share, uint32_t row0, uint32_t column0, uint32_t group,
-                           const float sum[64], float *out)
+/* Of products with factors: the warpgroup's 64 rows, from row0 on, row by row. */
+BP_DEVICE void sums_finish_by(const bp_share *share, uint32_t row0, uint32_t column0,
+                              uint32_t group, const float sum[64], float *out)
 {
     const bp_product *p = share->p;
     out += group * 64 * PITCH;
@@ -147,18 +148,82 @@ BP_DEVICE void sums_finish(const bp_share *share, uint32_t row0, uint32_t column
         if (row < p->m && column < p->n) {
             float v[4];
             *(float4 *)v = *(const float4 *)(out + i * PITCH + j);
-            if (share->by_row != NULL) {
-                const uint64_t count = p->n - column;
-                const float by = share->by_row[row];
+            const uint64_t count = p->n - column;
+            const float by = share->by_row[row];
 #pragma unroll
-                for (uint32_t e = 0; e < 4; e++) {
-                    v[e] = v[e] * by * (e < count ? share->by_column[column + e] : 0.0f);
-                }
+            for (uint32_t e = 0; e < 4; e++) {
+                v[e] = v[e] * by * (e < count ? share->by_column[column + e] : 0.0f);
             }
             bp_product_end(p, row, column, v, (p->flags & BP_ACCUMULATE) != 0);
         }
     }
 }
+
+#else
+/* 64 columns of sums to shared memory: a warp reads what it wrote itself. */
+BP_DEVICE void sums_panel(uint32_t right, uint32_t lay, const float sum[64])
+{
+    __syncwarp(); /* what was there before is read */
+    if (right == 0) {
+        bp_rows_lay(sum, lay);
+    } else {
+        bp_rows_lay(sum + 32, lay);
+    }
+    __syncwarp();
+}
+
+/* The warpgroup's 64 rows in a form, which is a constant as half is, by way of shared memory. */
+BP_DEVICE void sums_end(const bp_rows *r, const float sum[64], uint32_t form, bool half)
+{
+    const bp_product *p = r->p;
+    const bp_rows_place at = bp_rows_first(r);
+    const bp_rows_other o = bp_rows_others(p);
+    const uint64_t pitch = p->ldc * 8; /* bytes of four rows */
+    const uint32_t group = threadIdx.x / GROUP, copy = r->out + ROWS_BIAS + group * 1024;
+    unsigned char *to = (unsigned char *)p->c + (at.row * p->ldc + at.column) * 2;
+    if (o.biased) {
+        bp_rows_bias(r, copy, 1 + group);
+    }
+#pragma unroll 1
+    for (uint32_t right = 0; right < TILE; right += 64) {
+        const uint32_t bias = copy + (right + threadIdx.x % 8 * 8) * 4;
+        sums_panel(right, bp_rows_to(r->out), sum);
+        if (right < at.left && form == ROWS_GELU) {
+            bp_rows_make_gelu(at.from, to, pitch, &o, bias, half);
+        } else if (right < at.left) {
+            bp_rows_make(at.from, to, pitch, &o, bias, form, half);
+        }
+        to += 128;
+    }
+}
+
+/* Everything that has no form of its own, floats too. */
+BP_DEVICE void sums_end_edge(const bp_rows *r, const float sum[64])
+{
+#pragma unroll 1
+    for (uint32_t right = 0; right < TILE; right += 64) {
+        sums_panel(right, bp_rows_to(r->out), sum);
+        bp_rows_edge(r, 0, right);
+    }
+}
+
+BP_DEVICE void sums_finish(const bp_rows *r, const float sum[64])
+{
+    const bool half = bp_rows_half(r->p);
+    if (r->form == ROWS_PLAIN && half) {
+        sums_end(r, sum, ROWS_PLAIN, true);
+    } else if (r->form == ROWS_PLAIN) {
+        sums_end(r, sum, ROWS_PLAIN, false);
+    } else if (r->form == ROWS_ADDS && half) {
+        sums_end(r, sum, ROWS_ADDS, true);
+    } else if (r->form == ROWS_ADDS) {
+        sums_end(r, sum, ROWS_ADDS, false);
+    } else {
+        sums_end_edge(r, sum);
+    }
+}
+
+#endif
 
 BP_DEVICE void sums_clear(float sum[64])
 {
@@ -168,8 +233,10 @@ BP_DEVICE void sums_clear(float sum[64])
     }
 }
 
-BP_DEVICE void slices_multiply(const bp_share *s, uint32_t group, float *out)
+#ifndef SUMS_BY
+BP_DEVICE void slices_multiply(const bp_share *s, uint32_t group)
 {
+    const uint32_t form = bp_rows_form(s->p), out = s->ring + OUT;
     bool along_a = (s->p->flags & BP_TRANSPOSE_A) != 0;
     bool along_b = (s->p->flags & BP_TRANSPOSE_B) == 0;
     uint32_t stage = 0, turn = 0;
@@ -178,7 +245,6 @@ BP_DEVICE void slices_multiply(const bp_share *s, uint32_t group, float *out)
         float sum[64];
         uint32_t row, column;
         tile_at(s, tile, &row, &column);
-        row += group * 64;
         sums_clear(sum);
 #pragma unroll 1
         for (uint32_t slice = 0; slice < s->slices; slice++) {
@@ -197,8 +263,10 @@ BP_DEVICE void slices_multiply(const bp_share *s, uint32_t group, float *out)
         if (threadIdx.x % GROUP == 0 && s->slices > 0) {
             bp_barrier_arrive(s->empty + (stage + STAGES - 1) % STAGES * 8);
         }
-        sums_finish(s, row, column, group, sum, out);
+        const bp_rows rows = bp_rows_set(s->p, form, out, row, column, 64, TILE);
+        sums_finish(&rows, sum);
     }
 }
+#endif
 
 #endif

@@ -12,7 +12,6 @@
 #define BP_TILE_COLUMNS 13
 
 #define SHAPED_SUMS 96 /* a thread's most, of 64 rows */
-#define PIECE_PITCH 68 /* floats, of 64 columns of sums on their way out */
 
 /* What a block works on. */
 typedef struct bp_shaped {
@@ -40,7 +39,7 @@ BP_DEVICE bp_shaped shaped_of(const bp_product *p, uint32_t ring)
     w.stages = w.rows == 2 ? 3 : w.panels == 3 ? 4 : 5;
     w.slice = (2 * w.rows + w.panels) * PANEL;
     w.ring = ring;
-    w.full = ring + w.stages * w.slice + 2 * 64 * PIECE_PITCH * 4;
+    w.full = ring + w.stages * w.slice + ROWS_BYTES;
     w.empty = w.full + w.stages * 8;
     const uint64_t first = blockIdx.y * p->depth, terms = bp_least(p->depth, p->k - first);
     w.first = (uint32_t)first;
@@ -232,78 +231,136 @@ BP_DEVICE void shaped_wait(float sum[SHAPED_SUMS], float more[SHAPED_SUMS])
     asm volatile("wgmma.wait_group.sync.aligned 0;" : S96(sum), S96(more)::"memory");
 }
 
-/* 64 rows and columns of sums to shared memory. */
-BP_DEVICE void piece_lay(const float sum[32], float *out)
+/* A piece of 64 x 64 sums to shared memory: block 0 or 1 of rows, panel piece / 2. */
+BP_DEVICE void piece_lay(uint32_t piece, uint32_t lay, const float sum[SHAPED_SUMS],
+                         const float more[SHAPED_SUMS])
 {
-    uint32_t thread = threadIdx.x % GROUP, lane = thread % BP_WARP, warp = thread / BP_WARP;
-    out += (16 * warp + lane / 4) * PIECE_PITCH + 2 * (lane % 4);
-#pragma unroll
-    for (uint32_t i = 0; i < 32; i += 2) {
-        *(float2 *)(out + 8 * (i / 2 % 2) * PIECE_PITCH + 8 * (i / 4)) =
-            make_float2(sum[i], sum[i + 1]);
+    __syncwarp(); /* what was there before is read: a warp reads what it wrote itself */
+    switch (piece) {
+    case 0:
+        bp_rows_lay(sum, lay);
+        break;
+    case 1:
+        bp_rows_lay(more, lay);
+        break;
+    case 2:
+        bp_rows_lay(sum + 32, lay);
+        break;
+    case 3:
+        bp_rows_lay(more + 32, lay);
+        break;
+    case 4:
+        bp_rows_lay(sum + 64, lay);
+        break;
+    default:
+        bp_rows_lay(more + 64, lay);
+        break;
     }
+    __syncwarp();
 }
 
-/* The warpgroup's sums of a tile, in pieces of 64 x 64 by way of shared memory, row by row. */
-BP_DEVICE void shaped_finish(const bp_shaped *w, uint32_t row0, uint32_t column0, uint32_t group,
-                             const float sum[SHAPED_SUMS], const float more[SHAPED_SUMS],
-                             float *out)
+/* The warpgroup's sums of a tile in a form, which is a constant as half is, in pieces by way of
+ * shared memory, row by row. */
+BP_DEVICE void shaped_end(const bp_shaped *w, const bp_rows *r, const float sum[SHAPED_SUMS],
+                          const float more[SHAPED_SUMS], uint32_t form, bool half)
 {
     const bp_product *p = w->p;
-    out += group * 64 * PIECE_PITCH;
+    const bp_rows_place at = bp_rows_first(r);
+    const bp_rows_other o = bp_rows_others(p);
+    const uint64_t pitch = p->ldc * 8; /* bytes of four rows */
+    const uint32_t lay = bp_rows_to(r->out);
+    unsigned char *to = (unsigned char *)p->c + (at.row * p->ldc + at.column) * 2;
+    const uint32_t group = threadIdx.x / GROUP, copy = r->out + ROWS_BIAS + group * 1024;
+    if (o.biased) {
+        bp_rows_bias(r, copy, 1 + group);
+    }
 #pragma unroll 1
-    for (uint32_t piece = 0; piece < w->rows * w->panels; piece++) {
-        const uint32_t block = piece / w->panels, panel = piece % w->panels;
-        bp_group_sync(1 + group, GROUP); /* what was there before is read */
-        switch (block * 3 + panel) {
-        case 0:
-            piece_lay(sum, out);
-            break;
-        case 1:
-            piece_lay(sum + 32, out);
-            break;
-        case 2:
-            piece_lay(sum + 64, out);
-            break;
-        case 3:
-            piece_lay(more, out);
-            break;
-        case 4:
-            piece_lay(more + 32, out);
-            break;
-        default:
-            piece_lay(more + 64, out);
-            break;
-        }
-        bp_group_sync(1 + group, GROUP);
-        const uint32_t across = min(64u, w->columns - panel * 64);
+    for (uint32_t right = 0; right < w->columns; right += 64) {
+        const bool there = right < at.left;
+        const uint32_t bias = copy + (right + threadIdx.x % 8 * 8) * 4;
 #pragma unroll 1
-        for (uint32_t s = threadIdx.x % GROUP; s < 64 * 16; s += GROUP) {
-            uint32_t i = s / 16, j = s % 16 * 4;
-            uint64_t row = row0 + block * 64 + i, column = column0 + panel * 64 + j;
-            if (row < p->m && column < p->n && j < across) {
-                float v[4];
-                *(float4 *)v = *(const float4 *)(out + i * PIECE_PITCH + j);
-                bp_product_end(p, row, column, v, (p->flags & BP_ACCUMULATE) != 0);
+        for (uint32_t block = 0; block < w->rows; block++) {
+            /* what adds has no register left for it */
+            piece_lay(right / 32 + block, form == ROWS_ADDS ? bp_rows_to(r->out) : lay, sum, more);
+            unsigned char *row = to + (block == 0 ? 0 : 16 * pitch);
+            if (there && form == ROWS_GELU) {
+                bp_rows_make_gelu(at.from, row, pitch, &o, bias, half);
+            } else if (there) {
+                bp_rows_make(at.from, row, pitch, &o, bias, form, half);
             }
+        }
+        to += 128;
+    }
+}
+
+/* The same as floats, and by fours. */
+BP_DEVICE void shaped_end_floats(const bp_shaped *w, const bp_rows *r, const float sum[SHAPED_SUMS],
+                                 const float more[SHAPED_SUMS])
+{
+    const bool adds = w->p->splits == 1 && (w->p->flags & BP_ACCUMULATE) != 0;
+    const bp_rows_place at = bp_rows_first(r);
+    uint64_t pitch;
+    float *to = bp_rows_floats(w->p, &pitch);
+    to += at.row * pitch + at.column;
+#pragma unroll 1
+    for (uint32_t piece = 0; piece < 2 * w->panels; piece += 3 - w->rows) {
+        const uint32_t right = piece / 2 * 64;
+        piece_lay(piece, bp_rows_to(r->out), sum, more);
+        if (right < at.left) {
+            bp_rows_make_floats(at.from, to + piece % 2 * 64 * pitch + right, pitch, adds,
+                                at.left - right);
         }
     }
 }
 
-BP_DEVICE void shaped_make(const bp_shaped *w, uint32_t group, float *out)
+BP_DEVICE void shaped_end_edge(const bp_shaped *w, const bp_rows *r, const float sum[SHAPED_SUMS],
+                               const float more[SHAPED_SUMS])
+{
+#pragma unroll 1
+    for (uint32_t piece = 0; piece < 2 * w->panels; piece += 3 - w->rows) {
+        piece_lay(piece, bp_rows_to(r->out), sum, more);
+        bp_rows_edge(r, piece % 2 * 64, piece / 2 * 64);
+    }
+}
+
+BP_DEVICE void shaped_finish(const bp_shaped *w, const bp_rows *r, const float sum[SHAPED_SUMS],
+                             const float more[SHAPED_SUMS])
+{
+    const bool half = bp_rows_half(w->p);
+    if (r->form == ROWS_EDGE) {
+        shaped_end_edge(w, r, sum, more);
+    } else if (r->form == ROWS_FLOAT) {
+        shaped_end_floats(w, r, sum, more);
+    } else if (r->form == ROWS_PLAIN && half) {
+        shaped_end(w, r, sum, more, ROWS_PLAIN, true);
+    } else if (r->form == ROWS_PLAIN) {
+        shaped_end(w, r, sum, more, ROWS_PLAIN, false);
+    } else if (r->form == ROWS_ADDS && half) {
+        shaped_end(w, r, sum, more, ROWS_ADDS, true);
+    } else if (r->form == ROWS_ADDS) {
+        shaped_end(w, r, sum, more, ROWS_ADDS, false);
+    } else if (half) {
+        shaped_end(w, r, sum, more, ROWS_GELU, true);
+    } else {
+        shaped_end(w, r, sum, more, ROWS_GELU, false);
+    }
+}
+
+BP_DEVICE void shaped_make(const bp_shaped *w, uint32_t group)
 {
     bool along_a = (w->p->flags & BP_TRANSPOSE_A) != 0;
     bool along_b = (w->p->flags & BP_TRANSPOSE_B) == 0;
     const bool half = (w->p->flags >> BP_TYPE_AB & BP_TYPE_BITS) == BP_HALF;
     const uint32_t shape = w->rows == 2 ? 1 + (w->columns - 128) / 32 : w->panels == 3 ? 4 : 0;
     const uint32_t kind = shape << 3 | (half ? 4 : 0) | (along_a ? 2 : 0) | (along_b ? 1 : 0);
+    const uint32_t form = bp_rows_form(w->p);
     uint32_t stage = 0, before = 0, turn = 0;
+    const uint32_t out = w->ring + w->stages * w->slice;
 #pragma unroll 1
     for (uint32_t tile = blockIdx.x; tile < w->tiles; tile += gridDim.x) {
         float sum[SHAPED_SUMS], more[SHAPED_SUMS]; /* of one block of 64 rows, and of a second */
         uint32_t row, column;
         shaped_tile(w, tile, &row, &column);
-        row += group * w->rows * 64;
         shaped_clear(sum);
         shaped_clear(more);
 #pragma unroll 1
@@ -324,7 +381,8 @@ BP_DEVICE void shaped_make(const bp_shaped *w, uint32_t group, float *out)
         if (threadIdx.x % GROUP == 0 && w->slices > 0) {
             bp_barrier_arrive(w->empty + before * 8);
         }
-        shaped_finish(w, row, column, group, sum, more, out);
+        const bp_rows rows = bp_rows_set(w->p, form, out, row, column, w->rows * 64, w->columns);
+        shaped_finish(w, &rows, sum, more);
     }
 }
 

@@ -3,7 +3,7 @@
  * tile of 64, whose slices of b are not copied but made of codes, rounded to the working type. The
  * bits are those of matmul_64 with the values of b, not split. */
 #include "device/cuda/kernels/async.cuh"
-#include "device/cuda/kernels/products/matmul.cuh"
+#include "device/cuda/kernels/products/matmul_rows.cuh"
 #include "device/cuda/kernels/products/quantised.cuh"
 #include "device/cuda/kernels/products/tensor.cuh"
 

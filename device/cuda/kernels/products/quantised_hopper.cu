@@ -220,6 +220,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                                 table + 16};
         slices_make(&maker, &map_a);
     } else {
-        slices_multiply(&share, group, (float *)(memory + (ring - base) + OUT));
+        slices_multiply(&share, group);
     }
 }

@@ -54,7 +54,8 @@ static const product products[] = {
 #define PRODUCTS (sizeof products / sizeof products[0])
 
 /* Small products for each tile of hopper_tiles.h, in each way in which operands lie and of both
- * types: with edges on every side, and one to four slices of terms. */
+ * types: with edges on every side, and one to four slices of terms. Most have rows of c at
+ * multiples of eight elements, and with them every form of what follows the sums. */
 #define TILES 5
 #define KINDS 8
 
@@ -68,15 +69,17 @@ static product shaped(uint32_t tile, uint32_t kind)
                              .k = k,
                              .lda = transposed_a != 0 ? 8192 : 512,
                              .ldb = transposed_b != 0 ? 512 : 8192,
-                             .ldc = n + some % 3,
+                             .ldc = some % 4 == 3 ? n + some % 3 : (n + 7) / 8 * 8,
                              .transpose_a = transposed_a,
                              .transpose_b = transposed_b},
                  .dtype = kind < KINDS / 2 ? BP_BF16 : BP_F16,
                  .device = sums ? "sm_90:sums" : "sm_90"};
-    p.c = some % 5 < 3 ? p.dtype : BP_F32;
-    p.scalars.accumulate = some % 5 == 3;
+    p.c = some % 5 < 3 || some % 10 == 9 ? p.dtype : BP_F32;
+    p.scalars.accumulate = some % 5 == 3 || some % 10 == 9;
     p.scalars.gelu = some % 5 == 0;
-    p.absent = some % 5 == 0 ? 0 : some % 5 == 1 ? NO_BEFORE : NOTHING;
+    const uint32_t whole[] = {kind % 2 != 0 ? NO_RESIDUAL | NO_BEFORE : NO_RESIDUAL, NO_BEFORE,
+                              kind % 2 != 0 ? NO_RESIDUAL | NO_BEFORE : NOTHING, NOTHING, NOTHING};
+    p.absent = some == 10 ? 0 : whole[some % 5];
     return p;
 }
 
