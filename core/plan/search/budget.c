@@ -13,6 +13,7 @@ static bp_fit_request budget_fit(const bp_budget_request *request)
                             .free_policy = request->free_policy,
                             .free_batch = request->free_batch,
                             .free_chunk = request->free_chunk,
+                            .free_sequence_chunk = request->free_sequence_chunk,
                             .rates = BP_RATES_DEFAULT};
 }
 

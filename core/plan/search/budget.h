@@ -19,11 +19,12 @@ typedef struct bp_lender {
 } bp_lender;
 
 typedef struct bp_budget_request {
-    bp_spec spec;     /* with everything that is not free chosen */
-    uint64_t arena;   /* bytes of the budget: 1 to PTRDIFF_MAX */
-    bool free_policy; /* which activations are kept */
-    bool free_batch;  /* how batch * accumulation is divided */
-    bool free_chunk;  /* rows of a chunk of the loss */
+    bp_spec spec;             /* with everything that is not free chosen */
+    uint64_t arena;           /* bytes of the budget: 1 to PTRDIFF_MAX */
+    bool free_policy;         /* which activations are kept */
+    bool free_batch;          /* how batch * accumulation is divided */
+    bool free_chunk;          /* rows of a chunk of the loss */
+    bool free_sequence_chunk; /* tokens of a chunk of the sequence */
     /* Most that may live in a second memory where nothing fits otherwise: as little of it as fits
      * does. All zero: nothing */
     bp_offload offload;
@@ -41,6 +42,7 @@ typedef struct bp_budget_proposal {
     bool policy;
     bool batch;
     bool chunk;
+    bool sequence_chunk;
     uint32_t other; /* 0: the request's own spec; else its number in `other`, counted from 1 */
     uint64_t arena_bytes;
 } bp_budget_proposal;

@@ -81,6 +81,7 @@ static bp_status choice_policy_again(bp_choice *c, const bp_rates *rates, const 
     request.spec = c->fit.spec;
     request.free_batch = false;
     request.free_chunk = false;
+    request.free_sequence_chunk = false;
     request.rates = *rates;
     return choice_again(c, &request, c->release_dropped, memory, error);
 }
@@ -92,8 +93,8 @@ static bp_status choice_drop_release(bp_choice *c, const bp_lender *memory, bp_e
 {
     bp_fit_request request = c->request;
     /* whether the one candidate fits was all that was asked */
-    const bool resolved =
-        request.first && !request.free_policy && !request.free_batch && !request.free_chunk;
+    const bool resolved = request.first && !request.free_policy && !request.free_batch &&
+                          !request.free_chunk && !request.free_sequence_chunk;
     if (c->fit.spec.gradient_release != BP_RELEASE_EXACT || (request.first && !c->fits) ||
         resolved) {
         return BP_OK;
@@ -125,7 +126,9 @@ bp_status bp_choice_run(bp_choice *c, const bp_fit_request *request, const bp_ra
 bool bp_choice_frees(const bp_fit_request *request, const bp_budget_proposal *more)
 {
     return (more->policy && !request->free_policy) || (more->batch && !request->free_batch) ||
-           (more->chunk && !request->free_chunk);
+           (more->chunk && !request->free_chunk) ||
+           (more->sequence_chunk && !request->free_sequence_chunk &&
+            request->spec.sequence_chunk == 0 && bp_fit_sequence_chunk(&request->spec, 1) > 0);
 }
 
 bool bp_choice_try(const bp_fit_request *given, const bp_budget_proposal *more, bool first,
@@ -136,6 +139,7 @@ bool bp_choice_try(const bp_fit_request *given, const bp_budget_proposal *more, 
     request.free_policy = request.free_policy || more->policy;
     request.free_batch = request.free_batch || more->batch;
     request.free_chunk = request.free_chunk || more->chunk;
+    request.free_sequence_chunk = request.free_sequence_chunk || more->sequence_chunk;
     request.first = first;
     const uint64_t rows = (uint64_t)request.spec.sequence * request.spec.batch;
     if (request.spec.loss_rows > rows) {
@@ -144,6 +148,15 @@ bool bp_choice_try(const bp_fit_request *given, const bp_budget_proposal *more, 
     const bp_status status = bp_choice_run(trial, &request, NULL, memory, &error);
     bp_choice_end(trial, memory);
     return status == BP_OK && trial->fits;
+}
+
+static uint32_t choice_least_sequence_chunk(const bp_spec *spec)
+{
+    uint32_t least = 0;
+    for (uint32_t step = 1, chunk; (chunk = bp_fit_sequence_chunk(spec, step)) > 0; step++) {
+        least = chunk;
+    }
+    return least;
 }
 
 bool bp_choice_least_fits(const bp_fit_request *given, const bp_lender *memory, bp_choice *trial)
@@ -155,9 +168,12 @@ bool bp_choice_least_fits(const bp_fit_request *given, const bp_lender *memory, 
     least.free_policy = false;
     least.free_batch = false;
     least.free_chunk = false;
+    least.free_sequence_chunk = false;
     spec->accumulation = 1;
     spec->batch = 1;
     spec->loss_rows = CHOICE_LEAST_CHUNK;
+    spec->sequence_chunk =
+        given->free_sequence_chunk ? choice_least_sequence_chunk(spec) : spec->sequence_chunk;
     const uint32_t stages = spec->model->stages(&spec->config);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         spec->policy = (bp_policy){.kind = kinds[i]};
@@ -188,17 +204,21 @@ uint32_t bp_choice_propose(const bp_fit_request *given, const bp_lender *memory,
                            bp_choice_proposal proposal[BP_CHOICE_PROPOSALS], uint64_t *least,
                            bp_choice *trial)
 {
-    static const bp_budget_proposal changes[] = {{.policy = true},
-                                                 {.batch = true},
-                                                 {.chunk = true},
-                                                 {.policy = true, .batch = true, .chunk = true}};
+    static const bp_budget_proposal changes[] = {
+        {.policy = true},
+        {.batch = true},
+        {.chunk = true},
+        {.policy = true, .batch = true, .chunk = true},
+        {.sequence_chunk = true},
+        {.policy = true, .batch = true, .chunk = true, .sequence_chunk = true}};
+    const uint32_t change_count = sizeof changes / sizeof changes[0];
     uint32_t count = 0;
-    for (uint32_t i = 0; i < BP_CHOICE_PROPOSALS && (i < 3 || count == 0); i++) {
+    for (uint32_t i = 0; i < change_count && (i < 3 || count == 0); i++) {
         if (!bp_choice_frees(given, &changes[i])) {
             continue;
         }
         const bool fits = bp_choice_try(given, &changes[i], false, memory, trial);
-        *least = i == 3 ? trial->fit.least.arena_bytes : *least;
+        *least = i == 3 || i == 5 ? trial->fit.least.arena_bytes : *least;
         uint32_t at = count;
         for (; fits && at > 0 && proposal[at - 1].found.seconds > trial->fit.best.seconds; at--) {
             proposal[at] = proposal[at - 1];

@@ -49,7 +49,8 @@ bool bp_choice_try_spec(const bp_fit_request *given, const bp_spec *spec, const 
                         bp_choice *trial);
 
 /* The changes of one choice (of batch and accumulation together) that are enough for the request,
- * by time; where none is, all of them together. Where all were tried *least is the fewest bytes of
+ * by time; where none is, all of them together, and where these are not, chunks of the sequence,
+ * which compute more again, alone or besides. Where all were tried *least is the fewest bytes of
  * any. Returns their count. */
 uint32_t bp_choice_propose(const bp_fit_request *given, const bp_lender *memory,
                            bp_choice_proposal proposal[BP_CHOICE_PROPOSALS], uint64_t *least,

@@ -8,13 +8,14 @@
 #include "core/plan/compile.h"
 #include "core/plan/search/measure.h"
 
-#define CHAIN_ROUNDS  8    /* times the dynamic programme is solved for one budget */
-#define CHAIN_MISSES  2    /* of these, times that it may find nothing */
-#define CHAIN_CLOSE   500  /* plans that leave less than this part of the budget are near enough */
-#define CHAIN_HOPE    50   /* nor is it tried where all named policies need this part more */
-#define CHUNK_SHARE   64   /* a shorter chunk must save this part of the arena */
-#define BATCH_SPLITS  64   /* most micro-batch sizes tried */
-#define QUICK_ACTIONS 1500 /* of the longest schedule that is planned for a first answer */
+#define CHAIN_ROUNDS   8    /* times the dynamic programme is solved for one budget */
+#define CHAIN_MISSES   2    /* of these, times that it may find nothing */
+#define CHAIN_CLOSE    500  /* plans that leave less than this part of the budget are near enough */
+#define CHAIN_HOPE     50   /* nor is it tried where all named policies need this part more */
+#define CHUNK_SHARE    64   /* a shorter chunk must save this part of the arena */
+#define BATCH_SPLITS   64   /* most micro-batch sizes tried */
+#define QUICK_ACTIONS  1500 /* of the longest schedule that is planned for a first answer */
+#define SEQUENCE_STEPS 2    /* sizes of a chunk of the sequence: beyond, the MLP is no peak */
 
 static const char where[] = "fit";
 
@@ -135,6 +136,7 @@ static bp_status fit_plan_as(fit_search *s, const bp_spec *spec, bool bounded, b
                         .batch = spec->batch,
                         .accumulation = spec->accumulation,
                         .loss_rows = s->candidate->spec.loss_rows,
+                        .sequence_chunk = spec->sequence_chunk,
                         .arena_bytes = s->candidate->report.arena_bytes,
                         .seconds = step_seconds(s->candidate, &s->request->rates)};
     out->fits = s->request->budget == 0 || out->arena_bytes <= s->request->budget;
@@ -449,6 +451,62 @@ static bp_status try_chunks(fit_search *s, bp_spec *base, bool *whole)
     }
 }
 
+uint32_t bp_fit_sequence_chunk(const bp_spec *spec, uint32_t step)
+{
+    const uint64_t rows = (uint64_t)spec->batch * spec->sequence;
+    bp_spec chunked = *spec;
+    uint64_t chunk = rows, before = rows;
+    for (uint32_t i = 0; i < step; i++) {
+        before = chunk;
+        chunk = bp_size_align(bp_size_ceil_div(rows, UINT64_C(4) << 2 * i), FIT_SEQUENCE_LEAST);
+    }
+    chunked.sequence_chunk = (uint32_t)chunk;
+    return step <= SEQUENCE_STEPS && chunk < before && bp_spec_check(&chunked, NULL) == BP_OK
+               ? (uint32_t)chunk
+               : 0;
+}
+
+/* Whether a chunk of the sequence is worth trying: with the policy that keeps least, of which it
+ * then determines the arena. */
+static bp_status sequence_chunk_matters(fit_search *s, const bp_spec *base, uint64_t *before,
+                                        bool *matters)
+{
+    bp_fit_try plan;
+    bp_spec spec = *base;
+    if (s->request->free_policy) {
+        spec.policy = (bp_policy){.kind = BP_POLICY_FULL};
+    }
+    BP_TRY(fit_plan(s, &spec, &plan));
+    *matters = chunk_matters(plan.arena_bytes, before);
+    return BP_OK;
+}
+
+/* One micro-batch, whole and then in ever shorter chunks, which compute more again and need fewer
+ * bytes; the shortest is tried in any case while nothing fits. Keeping everything of chunks keeps
+ * less than all, and ends no search. */
+static bp_status try_sequence_chunks(fit_search *s, bp_spec *base, bool *whole)
+{
+    uint64_t before = UINT64_MAX;
+    bool matters = false, kept = false;
+    BP_TRY(try_chunks(s, base, whole));
+    if (*whole || enough(s) || !s->request->free_sequence_chunk ||
+        bp_fit_sequence_chunk(base, 1) == 0) {
+        return BP_OK;
+    }
+    BP_TRY(sequence_chunk_matters(s, base, &before, &matters));
+    const bp_spec given = *base;
+    for (uint32_t step = 1; !enough(s) && bp_fit_sequence_chunk(&given, step) > 0; step++) {
+        const bool last = bp_fit_sequence_chunk(&given, step + 1) == 0;
+        base->sequence_chunk = bp_fit_sequence_chunk(&given, step);
+        BP_TRY(sequence_chunk_matters(s, base, &before, &matters));
+        if (matters || (last && !s->fit->best.fits)) {
+            BP_TRY(try_chunks(s, base, &kept));
+        }
+    }
+    base->sequence_chunk = given.sequence_chunk;
+    return BP_OK;
+}
+
 /* Micro-batches from the given one downwards. A smaller one is never faster, so the first that
  * keeps everything ends the search. */
 static bp_status try_batches(fit_search *s)
@@ -464,7 +522,7 @@ static bp_status try_batches(fit_search *s)
         spec.batch = s->request->spec.batch / divisor;
         spec.accumulation = (uint32_t)(product / spec.batch);
         s->smaller = s->request->free_batch && spec.batch > 1;
-        BP_TRY(try_chunks(s, &spec, &whole));
+        BP_TRY(try_sequence_chunks(s, &spec, &whole));
         splits++;
         if (whole || enough(s)) {
             break;
@@ -481,6 +539,7 @@ static void fill_spec(fit_search *s)
     fit->spec.batch = fit->best.batch;
     fit->spec.accumulation = fit->best.accumulation;
     fit->spec.loss_rows = fit->best.loss_rows;
+    fit->spec.sequence_chunk = fit->best.sequence_chunk;
     fit->spec.policy = fit->best.policy;
     if (fit->best.policy.kind == BP_POLICY_ACTIONS) {
         fit->spec.policy.actions = fit->actions;
@@ -511,7 +570,8 @@ static bp_status lay_out_least(fit_search *s)
  * does will do. */
 static bp_report_wish fit_wish(const bp_fit_request *request)
 {
-    const bool free = request->free_policy || request->free_batch || request->free_chunk;
+    const bool free = request->free_policy || request->free_batch || request->free_chunk ||
+                      request->free_sequence_chunk;
     const uint64_t budget = request->budget;
     return request->first && !free
                ? (bp_report_wish){.limit = budget, .enough = budget}

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The fit: the fastest way to train inside a number of bytes.
  *
- * A candidate is a policy, a micro-batch and a loss chunk. Candidates are planned exactly, so their
- * bytes are true, and timed by counted costs (core/ir/cost.h), so the choice is a function of
- * the spec and of the budget alone. What the caller chose is never changed. */
+ * A candidate is a policy, a micro-batch, a loss chunk and a chunk of the sequence. Candidates are
+ * planned exactly, so their bytes are true, and timed by counted costs (core/ir/cost.h), so the
+ * choice is a function of the spec and of the budget alone. What the caller chose is never changed.
+ */
 #ifndef BP_CORE_FIT_H
 #define BP_CORE_FIT_H
 
@@ -16,11 +17,12 @@ typedef struct bp_fit_request {
     bp_spec spec;    /* with everything that is not free chosen */
     uint64_t budget; /* bytes of arena; 0: no limit */
     bool free_policy;
-    bool free_batch;     /* batch x accumulation stays what it is */
-    bool free_chunk;     /* loss_rows */
-    bool first;          /* the first candidate found that fits will do */
-    bp_rates rates;      /* BP_RATES_DEFAULT, or calibrated */
-    void (*watch)(void); /* called before each plan; NULL: nobody watches */
+    bool free_batch;          /* batch x accumulation stays what it is */
+    bool free_chunk;          /* loss_rows */
+    bool free_sequence_chunk; /* sequence_chunk, where the model has chunks */
+    bool first;               /* the first candidate found that fits will do */
+    bp_rates rates;           /* BP_RATES_DEFAULT, or calibrated */
+    void (*watch)(void);      /* called before each plan; NULL: nobody watches */
 } bp_fit_request;
 
 /* One candidate and what its plan says. */
@@ -29,6 +31,7 @@ typedef struct bp_fit_try {
     uint32_t batch;
     uint32_t accumulation;
     uint32_t loss_rows;
+    uint32_t sequence_chunk;
     uint64_t arena_bytes; /* of one that is slower than the best and fits easily: its bound */
     double seconds;       /* counted time of one optimizer step */
     bool fits;
@@ -46,6 +49,11 @@ typedef struct bp_fit {
     uint32_t action_count;
     bp_spec spec; /* the request's with best filled in; refers to `actions` */
 } bp_fit;
+
+/* The size number `step`, from 1 on, of a chunk of the spec's micro-batch that the fit tries where
+ * that is free: a 4th, a 16th and a 64th of its rows, in multiples of 64; 0: there is none, or the
+ * spec cannot have chunks. */
+uint32_t bp_fit_sequence_chunk(const bp_spec *spec, uint32_t step);
 
 /* Bytes of memory in which bp_fit_count works: closed form; BP_SIZE_INVALID when the spec makes no
  * sense. */

@@ -10,6 +10,8 @@
 #define FIT_ALIGNMENT   64
 #define FIT_CHUNK_LEAST 64 /* rows of the shortest chunk of the loss that is tried */
 
+#define FIT_SEQUENCE_LEAST 64 /* tokens of the shortest chunk of a sequence */
+
 /* Most actions of a schedule: none takes more than starting from the input every time. */
 uint32_t fit_action_limit(const bp_spec *spec);
 

@@ -10,8 +10,8 @@ uint32_t fit_action_limit(const bp_spec *spec)
 }
 
 /* The candidate that is counted: every stage recomputed from its input, so that its backward is the
- * longest, and the shortest chunk of the loss, where these are free. `split`: at a micro-batch of
- * one sequence. */
+ * longest, and the shortest chunks of the loss and of the sequence, where these are free. `split`:
+ * at a micro-batch of one sequence. */
 static bp_spec dry_run_spec(const bp_fit_request *request, bool split)
 {
     bp_spec spec = request->spec;
@@ -27,6 +27,13 @@ static bp_spec dry_run_spec(const bp_fit_request *request, bool split)
         spec.loss_rows = FIT_CHUNK_LEAST;
     }
     spec.loss_rows = spec.loss_rows > rows ? (uint32_t)rows : spec.loss_rows;
+    for (uint32_t step = 1; request->free_sequence_chunk; step++) {
+        const uint32_t chunk = bp_fit_sequence_chunk(&spec, step);
+        if (chunk == 0) {
+            break;
+        }
+        spec.sequence_chunk = chunk;
+    }
     return spec;
 }
 

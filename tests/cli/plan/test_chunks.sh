@@ -6,8 +6,9 @@
 . "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 400; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
+data="$work/text"
 train() { # options..: sets digest
-    run train --data "$work/text" --output-dir "$work/run" --max-seq-length 32 --per-device-train-batch-size 2 --max-steps 3 \
+    run train --data "$data" --output-dir "$work/run" --max-seq-length 32 --per-device-train-batch-size 2 --max-steps 3 \
         --device host --json --quiet --overwrite-output-dir "$@"
     digest=$(json state_digest)
     [[ $code -eq 0 && -n $digest ]]
@@ -57,6 +58,47 @@ same 13 "${llama[@]}" --bf16 --gradient-accumulation-steps 2 --offload "file:$wo
 same 13 "${llama[@]}" --length-buckets 8,16
 same 13 "${llama[@]}" --packing --packing-strategy wrapped
 
+# What is evaluated, and what is learned from pairs whose reference is evaluated, in chunks.
+awk 'BEGIN { for (i = 0; i < 12; i++) printf "{\"prompt\": \"q%d: \", \"chosen\": \"good%d\", \"rejected\": \"bad %d\"}\n", i, i % 5, i % 3 }' >"$work/pairs.jsonl"
+data="$work/pairs.jsonl"
+for task in dpo orpo; do
+    same '7 13' --model tiny-qwen3 --task $task --validation-split 0.25 --length-buckets none
+done
+data="$work/text"
+train "${llama[@]}"
+judged=()
+for chunk in 0 13; do
+    run eval --model "$work/run" --data "$work/text" --max-seq-length 32 --json --sequence-chunk $chunk
+    judged+=("$code $(json loss)")
+done
+[[ ${judged[0]} == "0 "?* && ${judged[1]} == "${judged[0]}" ]]
+check $? "an evaluation in chunks" "${judged[*]} $err"
+
+# The search chooses chunks where --arena needs them, and nothing else would do; the bits are those without.
+long=(--max-seq-length 512 --per-device-train-batch-size 1 --gradient-checkpointing full --loss-chunk-rows 64)
+train "${llama[@]}" "${long[@]}"
+whole=$digest most=$(json arena_bytes)
+for arena in "$most" $((most - 1)); do
+    train "${llama[@]}" "${long[@]}" --arena "$arena" --sequence-chunk auto
+    [[ $digest == "$whole" && $(json arena_bytes) -le $arena ]]
+    check $? "auto within $arena bytes" "$out$err"
+    run plan "${llama[@]}" "${long[@]}" --device host --arena "$arena" --sequence-chunk auto --json
+    chosen+=("$(json sequence_chunk)")
+done
+[[ ${chosen[*]} == "0 128" ]]
+check $? "auto chooses none where all fits, and the longest that fits where it does not: ${chosen[*]}"
+least=(plan "${llama[@]}" --max-seq-length 512 --per-device-train-batch-size 1 --device host)
+run "${least[@]}" --arena 1000 --json
+run "${least[@]}" --arena $(($(json arena_bytes) / 10 * 9))
+[[ $code -eq 3 && $err == *'would fit with --sequence-chunk 128: '* ]]
+check $? "chunks are proposed where nothing else changes no bit" "$err"
+run plan --model tiny-bert --max-seq-length 32 --arena 100MB --sequence-chunk auto --json
+[[ $code -eq 0 && $(json sequence_chunk) == 0 ]]
+check $? "auto chooses none for a model that has none" "$err"
+run plan "${llama[@]}" --sequence-chunk auto --print-options
+grep -qx 'sequence-chunk = auto' <<<"$out"
+check $? "auto is printed as it was typed" "$out"
+
 # A run is resumed with another chunk: it is no part of the result.
 train "${llama[@]}" --save-steps 2
 whole=$digest
@@ -81,7 +123,7 @@ check $? "gpt2: $chunked bytes in chunks, $whole without; an inner activation ha
 expect 2 '--sequence-chunk: chunks of a sequence are for language models that read from left to right' \
     plan --model tiny-bert --max-seq-length 32 --sequence-chunk 16
 expect 2 '--sequence-chunk' plan --model tiny-llama --max-seq-length 32 --sequence-chunk -1
-expect 2 '--sequence-chunk' plan --model tiny-llama --max-seq-length 32 --sequence-chunk many
+expect 2 '--sequence-chunk: .*found "many", expected a number such as 8, or auto' plan --model tiny-llama --max-seq-length 32 --sequence-chunk many
 expect 2 '--sequence-chunk: products in fp8 have scales over all rows' \
     plan --model tiny-llama --max-seq-length 32 --sequence-chunk 16 --bf16 --product-dtype fp8 --device cuda:sm_90a
 finish

@@ -9,7 +9,7 @@
 
 typedef enum option_kind {
     OPTION_FLAG,
-    OPTION_COUNT,      /* uint64_t, least .. most */
+    OPTION_COUNT,      /* uint64_t, least .. most; with "|auto" in `choices` also OPTION_AUTO */
     OPTION_SIGNED,     /* int64_t */
     OPTION_BYTES,      /* uint64_t: 4GiB, 512MB, 2e9 */
     OPTION_REAL,       /* double */

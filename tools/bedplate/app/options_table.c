@@ -170,9 +170,10 @@ static const option table[] = {
     {"loss-chunk-rows", OPTION_COUNT, SHAPES, AT(loss_rows), 0, 1 << 30, "0", "N", true,
      "the number of tokens whose logits exist at a time; 0: as many as fit 60 MB"},
     {"sequence-chunk", OPTION_COUNT, SHAPES | COMMAND_EVAL | COMMAND_REPLAY, AT(sequence_chunk), 0,
-     1 << 30, "0", "N", false,
+     1 << 30, "0", "N|auto", false,
      "runs the MLP and the norms of each block over N tokens at a time, so that their activations "
-     "take the bytes of N tokens; 0: over all. Results do not depend on it"},
+     "take the bytes of N tokens; 0: over all; auto: the fastest choice that fits --arena. Results "
+     "do not depend on it"},
     {"time-chunk", OPTION_COUNT, SHAPES | COMMAND_EVAL, AT(time_chunk), 0, 1 << 24, "0", "N", true,
      "rnn: the number of tokens in a stage; 0: 16, or a 64th of the sequence if that is more"},
     {"gradient-checkpointing", OPTION_POLICY, SHAPES | COMMAND_REPLAY, AT(checkpointing), 0, 0,

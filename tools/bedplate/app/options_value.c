@@ -120,15 +120,27 @@ static bp_status set_steps(const option *which, settings *set, const char *value
     return BP_OK;
 }
 
+/* Whether a count may be left to a search. */
+static bool option_takes_auto(const option *which)
+{
+    return which->choices != NULL && strstr(which->choices, "|auto") != NULL;
+}
+
 static bp_status set_count(const option *which, settings *set, const char *value,
                            const char *origin)
 {
     char *end;
     errno = 0;
     long long number = strtoll(value, &end, 10);
+    const uint64_t automatic = OPTION_AUTO;
+    if (option_takes_auto(which) && strcmp(value, "auto") == 0) {
+        memcpy(slot(set, which), &automatic, sizeof automatic);
+        return BP_OK;
+    }
     if (end == value || *end != '\0') {
         return options_value_wrong(origin, "the value is not a whole number", value,
-                                   "a number such as 8");
+                                   option_takes_auto(which) ? "a number such as 8, or auto"
+                                                            : "a number such as 8");
     }
     bool inside = errno == 0 && (double)number >= which->least && (double)number <= which->most;
     if (!inside) {
@@ -387,7 +399,11 @@ void option_put(bp_text *text, const option *which, const settings *set)
     case OPTION_SIGNED:
     case OPTION_BYTES:
         memcpy(&whole, at, sizeof whole);
-        bp_text_i64(text, whole);
+        if ((uint64_t)whole == OPTION_AUTO && option_takes_auto(which)) {
+            bp_text_string(text, "auto");
+        } else {
+            bp_text_i64(text, whole);
+        }
         break;
     case OPTION_TIME:
     case OPTION_STEPS:

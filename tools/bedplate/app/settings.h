@@ -8,6 +8,9 @@
 #define SETTINGS_PATHS_MAX   1024
 #define SETTINGS_OPTIONS_MAX 264
 
+/* A count that a search chooses. */
+#define OPTION_AUTO UINT64_MAX
+
 typedef struct path_list {
     uint32_t count;
     const char *item[SETTINGS_PATHS_MAX];
@@ -89,8 +92,8 @@ typedef struct settings {
     uint64_t sequence;          /* 0: the model's longest, at most 1024 */
     const char *length_buckets; /* BUCKETS_WORDS */
     uint64_t loss_rows;
-    uint64_t sequence_chunk;
-    uint64_t time_chunk; /* 0: chosen */
+    uint64_t sequence_chunk; /* OPTION_AUTO: what --arena needs */
+    uint64_t time_chunk;     /* 0: chosen */
     const char *checkpointing;
     bool calibrate;
     bool fp32;

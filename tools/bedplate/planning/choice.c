@@ -17,6 +17,10 @@ static void choice_put_options(bp_text *text, const bp_fit_try *candidate)
     bp_text_u64(text, candidate->accumulation);
     bp_text_string(text, " --loss-chunk-rows ");
     bp_text_u64(text, candidate->loss_rows);
+    if (candidate->sequence_chunk > 0) {
+        bp_text_string(text, " --sequence-chunk ");
+        bp_text_u64(text, candidate->sequence_chunk);
+    }
 }
 
 static void put_dropped(bp_text *text, const bp_choice *c)
@@ -60,13 +64,18 @@ static void choice_put_row(bp_text *text, const char *rank, const bp_fit_try *ca
     cut = bp_text_flush(&grouped);
     bp_text_padded(text, name, 20, BP_TEXT_RIGHT);
     bp_text_fixed_padded(text, candidate->seconds, 4, 12);
+    if (candidate->sequence_chunk > 0) {
+        bp_text_string(text, "  chunks of ");
+        bp_text_u64(text, candidate->sequence_chunk);
+    }
     bp_text_char(text, '\n');
 }
 
 static bool same(const bp_fit_try *a, const bp_fit_try *b)
 {
     return a->policy.kind == b->policy.kind && a->batch == b->batch &&
-           a->loss_rows == b->loss_rows && a->arena_bytes == b->arena_bytes;
+           a->loss_rows == b->loss_rows && a->sequence_chunk == b->sequence_chunk &&
+           a->arena_bytes == b->arena_bytes;
 }
 
 /* Whether a candidate is shown besides the best and the runner-up. */
@@ -107,6 +116,7 @@ static void json_candidate(output *out, const bp_fit_try *candidate)
     json_count(out, "per_device_train_batch_size", candidate->batch);
     json_count(out, "gradient_accumulation_steps", candidate->accumulation);
     json_count(out, "loss_chunk_rows", candidate->loss_rows);
+    json_count(out, "sequence_chunk", candidate->sequence_chunk);
     json_count(out, "arena_bytes", candidate->arena_bytes);
     json_real(out, "estimated_seconds", candidate->seconds, 6);
     json_flag(out, "fits", candidate->fits);

@@ -17,6 +17,7 @@ bp_status frontier_find(frontier *f, const bp_fit_request *request, bp_error *er
     free.free_policy = true;
     free.free_batch = false;
     free.free_chunk = false;
+    free.free_sequence_chunk = false;
     free.budget = 0;
     f->count = FRONTIER_POINTS;
     BP_TRY(bp_spec_check(&request->spec, error));
@@ -163,6 +164,7 @@ bp_status frontier_largest_batch(const bp_fit_request *request, uint32_t *batch,
     }
     free.free_batch = false;
     free.free_chunk = false;
+    free.free_sequence_chunk = false;
     BP_TRY(dry_run_take_fit(&free, &memory, error));
     bp_status status =
         bp_fit_largest_batch(&free, most, memory.address, memory.bytes, batch, error);

@@ -51,6 +51,12 @@ static void put_difference(bp_text *text, const bp_fit_try *base, const bp_fit_t
         bp_text_string(text, space);
         bp_text_string(text, "--loss-chunk-rows ");
         bp_text_u64(text, found->loss_rows);
+        space = " ";
+    }
+    if (!given->free_sequence_chunk && found->sequence_chunk != base->sequence_chunk) {
+        bp_text_string(text, space);
+        bp_text_string(text, "--sequence-chunk ");
+        bp_text_u64(text, found->sequence_chunk);
     }
 }
 

@@ -334,7 +334,7 @@ static bp_status fill_spec(session *s)
     spec->sequence = sequence_of(s);
     cut_time(s);
     spec->loss_rows = (uint32_t)set->loss_rows;
-    spec->sequence_chunk = (uint32_t)set->sequence_chunk;
+    spec->sequence_chunk = set->sequence_chunk != OPTION_AUTO ? (uint32_t)set->sequence_chunk : 0;
     spec->smoothing = set->label_smoothing;
     spec->noise = set->neftune / sqrt((double)spec->sequence);
     spec->eval_batch = set->command == COMMAND_EVAL || set->command == COMMAND_EMBED ||
@@ -391,6 +391,7 @@ bp_fit_request session_request(const session *s)
         .free_policy = !policy,
         .free_batch = !batch && !s->batch_resolved && preference_rows(&s->spec) == 1,
         .free_chunk = !option_given(set, "loss-chunk-rows") && !s->chunk_resolved,
+        .free_sequence_chunk = set->sequence_chunk == OPTION_AUTO,
         .rates = BP_RATES_DEFAULT,
         .watch = dry_run_advance,
     };

@@ -326,6 +326,29 @@ static void test_generation(void **state)
     model_fixture_close(&r);
 }
 
+/* Prefill and decode in chunks of the sequence say what they say without. */
+/* verifies layers-51.a56a */
+static void test_generation_in_chunks(void **state)
+{
+    (void)state;
+    float logits[2][37];
+    for (uint32_t chunked = 0; chunked < 2; chunked++) {
+        bp_spec spec = model_fixture_spec();
+        spec.batch = 1;
+        spec.generate_context = 12;
+        spec.prefill_rows = 5;
+        spec.sequence_chunk = chunked * 2;
+        model_fixture r;
+        model_fixture_open(&r, &spec, tokens, 11);
+        (void)model_fixture_step(&r);
+        assert_int_equal(bp_runtime_restart(&r.runtime), BP_OK);
+        assert_int_equal(bp_runtime_accept(&r.runtime, tokens, 9), BP_OK);
+        memcpy(logits[chunked], r.runtime.logits_host, sizeof logits[chunked]);
+        model_fixture_close(&r);
+    }
+    assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
+}
+
 /* Evaluation in chunks, of a last micro-batch that is not full, and without an optimizer. */
 /* verifies face-23.839c */
 static void test_evaluation(void **state)
@@ -356,7 +379,8 @@ int main(void)
         cmocka_unit_test(test_policies),     cmocka_unit_test(test_seed_matters),
         cmocka_unit_test(test_variants),     cmocka_unit_test(test_variants_save_memory),
         cmocka_unit_test(test_accumulation), cmocka_unit_test(test_differences),
-        cmocka_unit_test(test_generation),   cmocka_unit_test(test_evaluation),
+        cmocka_unit_test(test_generation),   cmocka_unit_test(test_generation_in_chunks),
+        cmocka_unit_test(test_evaluation),
     };
     return cmocka_run_group_tests(tests, make_tokens, NULL);
 }

@@ -96,6 +96,7 @@ static void one_that_is_too_small_says_what_helps(void **state)
         again.free_policy = p->policy;
         again.free_batch = p->batch;
         again.free_chunk = p->chunk;
+        again.free_sequence_chunk = p->sequence_chunk;
         error = (bp_error){.code = BP_OK};
         assert_int_equal(bp_budget_find(&again, &found, &error), BP_OK);
         assert_true(found.arena_bytes == p->arena_bytes && p->arena_bytes <= request.arena);
@@ -110,6 +111,38 @@ static void one_that_is_too_small_says_what_helps(void **state)
     assert_int_equal(bp_budget_find(&request, &budget, &error), BP_ERR_FIT);
     assert_int_equal(budget.proposal_count, 0);
     assert_true(budget.arena_bytes > 1 && budget.arena_bytes < all);
+    bp_budget_end(&budget, &request.memory);
+    assert_int_equal(lent, 0);
+}
+
+/* Where nothing else helps, chunks of the sequence are proposed. */
+/* verifies compile-40.6d5c */
+static void chunks_of_the_sequence_come_last(void **state)
+{
+    (void)state;
+    bp_budget_request request = budget_request(1);
+    bp_error error = {.code = BP_OK};
+    bp_budget budget;
+    request.spec.batch = 1;
+    request.spec.config.positions = request.spec.sequence = 1000;
+    SET_FAMILY(&request.spec.config, bp_transformer, width, 64);
+    SET_FAMILY(&request.spec.config, bp_transformer, heads, 16);
+    request.free_policy = request.free_chunk = request.free_batch = true;
+    assert_int_equal(bp_budget_find(&request, &budget, &error), BP_ERR_FIT);
+    assert_int_equal(budget.proposal_count, 0);
+    request.arena = budget.arena_bytes / 16 * 15;
+    bp_budget_end(&budget, &request.memory);
+    error = (bp_error){.code = BP_OK};
+    assert_int_equal(bp_budget_find(&request, &budget, &error), BP_ERR_FIT);
+    assert_int_equal(budget.proposal_count, 1);
+    assert_true(budget.proposal[0].sequence_chunk && !budget.proposal[0].policy);
+    assert_true(budget.proposal[0].arena_bytes <= request.arena);
+    bp_budget_end(&budget, &request.memory);
+    request.free_sequence_chunk = true;
+    error = (bp_error){.code = BP_OK};
+    assert_int_equal(bp_budget_find(&request, &budget, &error), BP_OK);
+    assert_true(budget.spec.sequence_chunk > 0 && budget.arena_bytes <= request.arena);
+    assert_true(planned_bytes(&budget.spec) == budget.arena_bytes);
     bp_budget_end(&budget, &request.memory);
     assert_int_equal(lent, 0);
 }
@@ -213,6 +246,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_budget_that_fits_is_the_plan_s),
         cmocka_unit_test(one_that_is_too_small_says_what_helps),
+        cmocka_unit_test(chunks_of_the_sequence_come_last),
         cmocka_unit_test(where_no_choice_helps_another_spec_may),
         cmocka_unit_test(what_may_be_offloaded_is_as_far_as_it_has_to),
         cmocka_unit_test(what_is_no_budget_is_refused),

@@ -186,6 +186,44 @@ static void test_chunks_are_shortened(void **state)
     }
 }
 
+/* A chunk of the sequence is chosen where a budget needs one: none without a budget, one that fits
+ * below, with the same bits; none for a model that has no chunks. */
+/* verifies compile-4.ecdd */
+static void test_chunks_of_a_sequence(void **state)
+{
+    (void)state;
+    bp_fit_request request = request_for(1);
+    bp_fit fit;
+    bp_error error = {0};
+    request.spec.batch = 40;
+    request.free_sequence_chunk = true;
+    assert_int_equal(bp_fit_sequence_chunk(&request.spec, 1), 128);
+    assert_int_equal(bp_fit_sequence_chunk(&request.spec, 2), 64);
+    assert_int_equal(bp_fit_sequence_chunk(&request.spec, 3), 0);
+    const uint64_t wanted = digest_of(&request.spec);
+    for (int round = 0; round < 2; round++) {
+        request.free_policy = round == 1;
+        request.budget = 0;
+        uint64_t bytes = 0;
+        void *memory = memory_for(&request, &bytes);
+        assert_int_equal(bp_fit_run(&request, memory, bytes, &fit, &error), BP_OK);
+        assert_int_equal(fit.best.sequence_chunk, 0);
+        request.budget = round == 0
+                             ? fit.best.arena_bytes - 1
+                             : arena_of(&request, (bp_policy){.kind = BP_POLICY_MEMORY_POOR}) - 256;
+        assert_int_equal(bp_fit_run(&request, memory, bytes, &fit, &error), BP_OK);
+        assert_true(fit.spec.sequence_chunk > 0 && fit.best.arena_bytes <= request.budget);
+        assert_true(digest_of(&fit.spec) == wanted);
+        request.free_sequence_chunk = false;
+        assert_int_equal(bp_fit_run(&request, memory, bytes, &fit, &error), BP_ERR_FIT);
+        request.free_sequence_chunk = true;
+        error = (bp_error){0};
+        free(memory);
+    }
+    request.spec.batch = 6;
+    assert_int_equal(bp_fit_sequence_chunk(&request.spec, 1), 0);
+}
+
 /* The first answer fits wherever the best one does, and is not faster. */
 /* verifies compile-4.ecdd */
 static void test_the_first_answer(void **state)
@@ -356,6 +394,7 @@ int main(void)
         cmocka_unit_test(test_the_choice_keeps_the_bits),
         cmocka_unit_test(test_batch_and_chunk_are_chosen_too),
         cmocka_unit_test(test_chunks_are_shortened),
+        cmocka_unit_test(test_chunks_of_a_sequence),
         cmocka_unit_test(test_the_first_answer),
         cmocka_unit_test(test_a_plan_that_fails_says_why),
         cmocka_unit_test(test_explicit_choices_stay),
