@@ -29,6 +29,7 @@ typedef enum bp_input_from {
                            of a stream has as many as it has places */
     BP_INPUT_TOPS,      /* for each token what a teacher holds likely to follow it, and their */
     BP_INPUT_LOGPS,     /* log-probabilities: bp_feed.teacher fills both */
+    BP_INPUT_WEIGHTS,   /* for each token what its loss is multiplied with: bp_feed.teacher, too */
     BP_INPUT_KINDS
 } bp_input_from;
 

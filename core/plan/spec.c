@@ -693,6 +693,13 @@ bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
     BP_TRY(spec->model->check(spec, error));
     BP_TRY(check_preference(spec, error));
     BP_TRY(check_distill(spec, error));
+    if (spec->row_weights && (!bp_input_declared(spec, BP_INPUT_WEIGHTS) ||
+                              spec->preference.kind != BP_PREFERENCE_NONE ||
+                              spec->distill.top_k > 0 || spec->class_weights != NULL)) {
+        return refuse(error, "row_weights",
+                      "weights of rows are for training a language model that reads from left to "
+                      "right on its own labels alone");
+    }
     if (spec->packed && (!bp_input_declared(spec, BP_INPUT_STARTS) || spec->generate_context > 0)) {
         return refuse(error, "packing",
                       "documents are packed for training language models that guess the next "

@@ -332,6 +332,9 @@ typedef struct bp_spec {
     /* Of samples or tokens: (classes), at least 0, the caller's: the loss is a mean weighted with
      * them; NULL: all 1. */
     const float *class_weights;
+    /* The loss is the sum of the losses of tokens, each multiplied with a number of its own, of any
+     * sign, that the feed's teacher gives; false: it is their mean. */
+    bool row_weights;
     /* Rows may be pairs of texts: where the model has token types, those of the second text have
      * type 1; false: they are single texts. */
     bool pairs;

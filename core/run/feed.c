@@ -450,12 +450,19 @@ static bp_status fill_teacher(const bp_feed *feed, const feed_row *row, const bp
 /* How a sample's part of a column is filled, by where the column comes from. */
 static bp_status (*const fills[BP_INPUT_KINDS])(const bp_feed *feed, const feed_row *row,
                                                 const bp_column *column, int32_t *to) = {
-    [BP_INPUT_IDS] = fill_ids,         [BP_INPUT_LABELS] = fill_labels,
-    [BP_INPUT_LENGTHS] = fill_lengths, [BP_INPUT_TYPES] = fill_types,
-    [BP_INPUT_ENDS] = fill_labels,     [BP_INPUT_PREFERENCES] = fill_preferences,
-    [BP_INPUT_STARTS] = fill_starts,   [BP_INPUT_DOCUMENT_POSITIONS] = fill_starts,
-    [BP_INPUT_EXTENTS] = fill_extents, [BP_INPUT_TOPS] = fill_teacher,
-    [BP_INPUT_LOGPS] = fill_teacher,   [BP_INPUT_POSITIONS] = fill_positions};
+    [BP_INPUT_IDS] = fill_ids,
+    [BP_INPUT_LABELS] = fill_labels,
+    [BP_INPUT_LENGTHS] = fill_lengths,
+    [BP_INPUT_TYPES] = fill_types,
+    [BP_INPUT_ENDS] = fill_labels,
+    [BP_INPUT_PREFERENCES] = fill_preferences,
+    [BP_INPUT_STARTS] = fill_starts,
+    [BP_INPUT_DOCUMENT_POSITIONS] = fill_starts,
+    [BP_INPUT_EXTENTS] = fill_extents,
+    [BP_INPUT_TOPS] = fill_teacher,
+    [BP_INPUT_LOGPS] = fill_teacher,
+    [BP_INPUT_WEIGHTS] = fill_teacher,
+    [BP_INPUT_POSITIONS] = fill_positions};
 
 /* A row that is labelled by successors has one token more than inputs. */
 static uint32_t successors(const bp_feed *feed)
@@ -606,6 +613,9 @@ static bp_status take_row(const bp_feed *feed, const feed_row *row, uint32_t sam
         group->valid += valid;
         group->weight +=
             feed->pairs ? weigh_pair(group, row, sample) : weigh(feed, labels, sample, valid);
+    }
+    if (feed->teacher != NULL && bp_group_column(group, BP_INPUT_WEIGHTS) != NULL) {
+        group->weight = 1.0; /* each target has its own */
     }
     return BP_OK;
 }

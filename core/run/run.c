@@ -359,7 +359,8 @@ bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *
     bool single = spec->accumulation == 1 || bp_spec_whole_group(spec);
     bp_program_kind first = single ? BP_PROGRAM_STEP : BP_PROGRAM_MICRO_FIRST;
     BP_TRY(run_require(runtime, first, "the plan has no training programs"));
-    if (spec->distill.top_k > 0 && !spec->distill.is_teacher && feed->teacher == NULL) {
+    const bool learns = spec->distill.top_k > 0 && !spec->distill.is_teacher;
+    if ((learns || spec->row_weights) && feed->teacher == NULL) {
         return bp_error_set(&runtime->error, BP_ERR_USAGE, where, "the feed has no teacher", NULL);
     }
     BP_TRY(run_check_feed(runtime, feed, spec->batch, spec->batch * spec->accumulation));

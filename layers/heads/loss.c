@@ -485,6 +485,12 @@ static void weigh_rows(bp_builder *builder, const chunk *c, uint64_t columns, bp
     bp_build_row_scale(builder, &operands, &scalars);
 }
 
+/* Where each row's loss counts with a weight of its own, those of all rows; else absent. */
+static bp_ref weights_given(const bp_builder *builder)
+{
+    return builder->spec->row_weights ? builder->input[BP_INPUT_WEIGHTS] : BP_ABSENT;
+}
+
 /* The same of rows of the table that are trained apart from it (core/plan/rows.h). */
 static void emit_rows_gradient(bp_builder *builder, const bp_head *head, const chunk *c)
 {
@@ -508,6 +514,7 @@ void bp_loss_backward(bp_builder *builder, const bp_head *head, bp_ref x, bp_ref
     const bool table = bp_build_trainable(builder, head->table) && !bp_ref_present(statistics);
     chunk c = first_chunk(builder, head, head->vocabulary, true);
     const bp_ref weights = judge_pairs(builder, head, x, c, statistics);
+    const bp_ref given = weights_given(builder);
     const bool pairs = bp_ref_present(weights);
     const bool formed = pairs && c.rows == builder->rows; /* the only chunk's logits are there */
     for (; c.first < builder->rows; c.first += c.rows) {
@@ -519,6 +526,8 @@ void bp_loss_backward(bp_builder *builder, const bp_head *head, bp_ref x, bp_ref
         emit_loss(builder, head, &c, statistics);
         if (pairs) {
             weigh_rows(builder, &c, head->vocabulary, weights);
+        } else if (bp_ref_present(given)) {
+            weigh_rows(builder, &c, head->vocabulary, given);
         }
         uncap_gradient(builder, &c);
         if (table) {
@@ -581,6 +590,8 @@ static void loss_slice(bp_builder *builder, const bp_head *head, const loss_slic
         }
         if (loss_pairs(builder)) {
             weigh_rows(builder, &c, part.rows, weights_behind(builder, call->statistics));
+        } else if (bp_ref_present(weights_given(builder))) {
+            weigh_rows(builder, &c, part.rows, weights_given(builder));
         }
         uncap_gradient(builder, &c);
         const int64_t accumulate = c.first > 0 ? 1 : call->accumulate;

@@ -100,6 +100,13 @@ uint32_t bp_inputs_texts(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
             rows[count++] = distilled(spec, BP_INPUT_TOPS);
             rows[count++] = distilled(spec, BP_INPUT_LOGPS);
         }
+        if (spec->row_weights) {
+            rows[count++] = (bp_input){.name = "weights",
+                                       .from = BP_INPUT_WEIGHTS,
+                                       .dtype = BP_F32,
+                                       .rank = 1,
+                                       .shape = {spec->sequence}};
+        }
         return count;
     }
     rows[count] = lengths(spec);

@@ -229,7 +229,7 @@ train|--num_layers 2|? config.json
 train|--vocab_size 100|? config.json
 train|--rope_scaling linear|? config.json
 train|--rope_theta 1e6|? config.json
-train|--num_generations 8|? an option of other commands: expected rollout, found train
+train|--num_generations 8|--num-generations 8
 train|--response_template x|? --loss-on assistant
 # Near misses, and options of other commands
 train|--lerning_rate 1|? the nearest is --learning-rate

@@ -9,6 +9,7 @@
 #include "tools/bedplate/app/clock.h"
 #include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/session/optimizer_choice.h"
+#include "tools/bedplate/policy/policy_run.h"
 #include "tools/bedplate/session/preference_choice.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/path_guard.h"
@@ -86,6 +87,7 @@ static int run_command(const command *v, int count, char **arguments)
     }
     options_resolve_resume(&set);
     preference_resolve(&set);
+    policy_resolve(&set);
     if (optimizer_resolve(&set) != BP_OK) {
         return 2;
     }
@@ -109,6 +111,7 @@ static int run_command(const command *v, int count, char **arguments)
     }
     const bp_status found = data_task_resolve(&set);
     preference_resolve(&set); /* of a task that the data named */
+    policy_resolve(&set);
     const int code = found == BP_OK ? v->run(&set) : bp_status_exit_code(found);
     data_stored_end();
     return code;

@@ -10,6 +10,7 @@
 #include "tools/bedplate/session/policy.h"
 #include "tools/bedplate/session/embedder_choice.h"
 #include "tools/bedplate/planning/unit_text.h"
+#include "tools/bedplate/policy/policy_loss.h"
 #include "tools/bedplate/planning/shard_plan.h"
 
 #define AT(member) offsetof(settings, member)
@@ -368,10 +369,26 @@ static const option table[] = {
      "cut", "cut|refuse", false,
      "what to do with examples and packed documents longer than --max-seq-length: truncate and "
      "count them, or refuse them (exit 4)"},
-    {"loss-type", OPTION_CHOICE, READS, AT(loss_type), 0, 0, "sigmoid", "sigmoid|hinge|ipo", true,
-     "dpo: the loss of a pair (docs/how-to/preferences.md)"},
-    {"beta", OPTION_REAL, READS, AT(beta), 1e-6, 1e6, "0.1", "F", true,
-     "dpo, orpo, simpo, kto: the weight of a difference of log-probabilities"},
+    {"loss-type", OPTION_CHOICE, READS, AT(loss_type), 0, 0, "sigmoid",
+     "sigmoid|hinge|ipo|" LOSS_TYPE_WORDS, true,
+     "dpo: the loss of a pair, sigmoid, hinge or ipo (docs/how-to/preferences.md); grpo: the loss "
+     "of "
+     "completions, dapo by default (docs/how-to/grpo.md)"},
+    {"beta", OPTION_REAL, READS, AT(beta), 0, 1e6, "0.1", "F", true,
+     "dpo, orpo, simpo, kto: the weight of a difference of log-probabilities; grpo: of the "
+     "divergence from a reference, only 0"},
+    {"epsilon", OPTION_REAL, LEARNS, AT(policy_epsilon), 0, 1, "0", "F", true,
+     "grpo: ratios of probabilities count down to 1 - F; 0: as the loss type has it (0.2)"},
+    {"epsilon-high", OPTION_REAL, LEARNS, AT(policy_epsilon_high), 0, 1e3, "0", "F", true,
+     "grpo: and up to 1 + F; 0: as the loss type has it, else --epsilon"},
+    {"delta", OPTION_REAL, LEARNS, AT(policy_delta), 0, 1e3, "0", "F", true,
+     "grpo: the largest ratio where the advantage is negative (two-sided clipping); 0: no bound"},
+    {"scale-rewards", OPTION_CHOICE, LEARNS, AT(scale_rewards), 0, 0, "group", "group|batch|none",
+     true,
+     "grpo: what advantages are divided by: the standard deviation of the rewards of the "
+     "group, or of the step, or nothing"},
+    {"mask-truncated-completions", OPTION_FLAG, LEARNS, AT(mask_truncated), 0, 0, "false", NULL,
+     true, "grpo: nothing is learned from completions without an end token; their rewards count"},
     {"label-smoothing", OPTION_REAL, READS, AT(pair_smoothing), 0, 0.499999, "0", "F", true,
      "dpo with the loss type sigmoid, and simpo: the probability that a pair is swapped"},
     {"simpo-gamma", OPTION_REAL, READS, AT(simpo_gamma), 0, 1e6, "0.5", "F", true,
@@ -610,8 +627,8 @@ static const option table[] = {
      "the prompt as token ids"},
     {"max-new-tokens", OPTION_COUNT, COMMAND_GENERATE, AT(max_new_tokens), 1, 1 << 24, "20", "N",
      false, "the number of tokens to generate"},
-    {"temperature", OPTION_REAL, COMMAND_GENERATE | COMMAND_ROLLOUT, AT(temperature), 0, 1000, "1",
-     "F", false, "the temperature of sampling; 0: always the likeliest token"},
+    {"temperature", OPTION_REAL, COMMAND_GENERATE | COMMAND_ROLLOUT | LEARNS, AT(temperature), 0,
+     1000, "1", "F", true, "the temperature of sampling; 0: always the likeliest token"},
     {"top-k", OPTION_COUNT, COMMAND_GENERATE, AT(top_k), 0, 1 << 30, "50", "K", false,
      "samples from the K likeliest tokens; 0: from all. For a masked-lm the number of candidates "
      "to print for each mask (5)"},
@@ -635,11 +652,11 @@ static const option table[] = {
      "completions and the log-probability of each"},
     {"ignore-eos", OPTION_FLAG, COMMAND_GENERATE, AT(ignore_eos), 0, 0, "false", NULL, false,
      "continues after an end-of-text token"},
-    {"num-generations", OPTION_COUNT, COMMAND_ROLLOUT, AT(num_generations), 1, 1 << 16, "8", "N",
-     false, "the number of completions of each prompt"},
-    {"max-completion-length", OPTION_COUNT, COMMAND_ROLLOUT, AT(max_completion_length), 1, 1 << 24,
-     "512", "N", false, "the largest number of tokens of a completion"},
-    {"slots", OPTION_TEXT, COMMAND_ROLLOUT, AT(slots), 0, 0, "auto", "N|auto", false,
+    {"num-generations", OPTION_COUNT, COMMAND_ROLLOUT | LEARNS, AT(num_generations), 1, 1 << 16,
+     "8", "N", true, "the number of completions of each prompt"},
+    {"max-completion-length", OPTION_COUNT, COMMAND_ROLLOUT | LEARNS, AT(max_completion_length), 1,
+     1 << 24, "512", "N", true, "the largest number of tokens of a completion"},
+    {"slots", OPTION_TEXT, COMMAND_ROLLOUT | LEARNS, AT(slots), 0, 0, "auto", "N|auto", false,
      "the number of sequences that are generated at once; the result does not depend on it. auto: "
      "up to 16, as --arena has room"},
 

@@ -6,7 +6,7 @@
 #include "arena/base.h"
 
 #define SETTINGS_PATHS_MAX   1024
-#define SETTINGS_OPTIONS_MAX 264
+#define SETTINGS_OPTIONS_MAX 320
 
 /* A count that a search chooses. */
 #define OPTION_AUTO UINT64_MAX
@@ -177,6 +177,11 @@ typedef struct settings {
     double distill_alpha;
     double distill_temperature;
     uint64_t distill_top_k;
+    double policy_epsilon; /* 0: the loss type's, as the next */
+    double policy_epsilon_high;
+    double policy_delta;       /* 0: none */
+    const char *scale_rewards; /* group|batch|none */
+    bool mask_truncated;
     path_list rewards;          /* "NAME[:ARGS]" */
     const char *reward_weights; /* "F,F,.."; NULL: 1 each */
     const char *reward_command; /* for a shell; NULL: none */

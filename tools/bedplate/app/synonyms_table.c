@@ -482,7 +482,6 @@ static const synonym table[] = {
     SAME("beta2", "adam-beta2"),
     SAME("adam-beta-1", "adam-beta1"),
     SAME("adam-beta-2", "adam-beta2"),
-    SAME("epsilon", "adam-epsilon"),
     SAME("eps", "adam-epsilon"),
     SAME("adam-eps", "adam-epsilon"),
     NEAR("momentum", "--optim-args momentum=F"),
@@ -536,7 +535,6 @@ static const synonym table[] = {
     NEAR("router-aux-loss-coef", "the model's config.json sets it"),
     ONLY(LEARNS, "kd-alpha", "distill-alpha"),
     ONLY(LEARNS, "kd-temperature", "distill-temperature"),
-    ONLY_NEAR(LEARNS, "temperature", "--distill-temperature, with --distill FILE"),
     ONLY(COMMAND_DISTILL, "top-k", "distill-top-k"),
 
     /* Saving, evaluating, reports. */

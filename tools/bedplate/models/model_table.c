@@ -75,7 +75,8 @@ static const struct {
              {"dpo", BP_TASK_CAUSAL_LM, BP_PREFERENCE_SIGMOID},
              {"orpo", BP_TASK_CAUSAL_LM, BP_PREFERENCE_ORPO},
              {"simpo", BP_TASK_CAUSAL_LM, BP_PREFERENCE_SIMPO},
-             {"kto", BP_TASK_CAUSAL_LM, BP_PREFERENCE_KTO}};
+             {"kto", BP_TASK_CAUSAL_LM, BP_PREFERENCE_KTO},
+             {"grpo", BP_TASK_CAUSAL_LM, BP_PREFERENCE_NONE}};
 
 const char *model_task_word(uint32_t task)
 {

@@ -8,7 +8,7 @@
 
 #define TASK_WORDS                                                                                 \
     "auto|causal-lm|masked-lm|classification|multi-label-classification|regression|"               \
-    "token-classification|question-answering|embedding|reconstruction|dpo|orpo|simpo|kto"
+    "token-classification|question-answering|embedding|reconstruction|dpo|orpo|simpo|kto|grpo"
 
 /* The configuration of a directory, a GGUF file or a preset. False: there is no such model. */
 bool model_config(const char *model, bp_model_config *config);

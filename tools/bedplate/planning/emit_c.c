@@ -151,6 +151,9 @@ static bp_status emit_check(session *s)
     if (s->spec.distill.top_k > 0) {
         return emit_refuse(s, "a trainer made from a plan has no teacher");
     }
+    if (s->spec.row_weights) {
+        return emit_refuse(s, "a trainer made from a plan generates no completions");
+    }
     if (s->set->random_crop > 0 || s->set->random_resized_crop > 0 || s->set->random_flip > 0) {
         return emit_refuse(s, "a trainer made from a plan crops and flips no images");
     }

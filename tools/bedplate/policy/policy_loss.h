@@ -52,7 +52,7 @@ typedef struct policy_rule {
     double epsilon, epsilon_high; /* where they are not given; 0: epsilon_high is epsilon */
 } policy_rule;
 
-#define POLICY_WORDS "dapo|grpo|dr_grpo|bnpo|gspo|cispo|sapo|luspo|rloo|reinforce_plus_plus"
+#define LOSS_TYPE_WORDS "dapo|grpo|dr_grpo|bnpo|gspo|cispo|sapo|luspo|rloo|reinforce_plus_plus"
 
 /* The rule of a word; NULL: there is none. */
 const policy_rule *policy_rule_find(const char *name);

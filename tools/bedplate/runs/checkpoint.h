@@ -13,8 +13,8 @@
 #include "tools/formats/text/byte_tokenizer.h"
 #include "tools/formats/hf/hf_config.h"
 
-#define CHECKPOINT_KEYS_MAX  256
-#define CHECKPOINT_KEY_BYTES 32768
+#define CHECKPOINT_KEYS_MAX  288
+#define CHECKPOINT_KEY_BYTES 36864
 #define CHECKPOINT_FILES     3 /* config.json and the two of the byte tokenizer */
 
 /* Why a checkpoint is made: the options name its step, or something came in between (a signal). The

@@ -365,10 +365,11 @@ void service_count(service *v, uint64_t tokens)
     v->now.tokens += tokens;
 }
 
-void service_logged(service *v, const progress_numbers *step, double mean_loss, double epoch)
+void service_logged(service *v, const progress_numbers *step, const train_totals *sum, double epoch)
 {
     v->now.step = *step;
     event_file *e = &v->board;
+    const double mean_loss = train_totals_mean(sum);
     v->now.mean_loss = mean_loss;
     v->now.epoch = epoch;
     if (e->directory[0] == '\0') {
@@ -381,6 +382,11 @@ void service_logged(service *v, const progress_numbers *step, double mean_loss, 
     event_scalar(e, step->step, "perf/tokens_per_second", step->tokens_per_second);
     if (step->scale != 1.0) {
         event_scalar(e, step->step, "train/loss_scale", step->scale);
+    }
+    for (uint32_t i = 0; i < sum->found.count; i++) {
+        char tag[64];
+        snprintf(tag, sizeof tag, "train/%s", sum->found.of[i].name);
+        event_scalar(e, step->step, tag, sum->found.of[i].value);
     }
 }
 

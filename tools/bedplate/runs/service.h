@@ -7,6 +7,7 @@
 #include "tools/bedplate/runs/metrics.h"
 #include "tools/bedplate/record/run_status.h"
 #include "tools/bedplate/runs/saving.h"
+#include "tools/bedplate/runs/train_report.h"
 #include "tools/bedplate/sources/data_watch.h"
 
 /* Why a run ends before its last step. */
@@ -52,9 +53,10 @@ service_stop service_before_step(service *v);
  * first one does all this, others hear their own signals. */
 service_stop service_step(service *v, const progress_numbers *now, double seconds, bool *save);
 
-/* Tokens of a step; and of a line of the log its mean loss and where in the data it is. */
+/* Tokens of a step; and of a line of the log the sums since the one before, and where in the data
+ * it is. */
 void service_count(service *v, uint64_t tokens);
-void service_logged(service *v, const progress_numbers *now, double mean_loss, double epoch);
+void service_logged(service *v, const progress_numbers *now, const train_totals *sum, double epoch);
 
 /* What the run does from here on; metrics say it at once, and an evaluation gets time from the
  * manager. */

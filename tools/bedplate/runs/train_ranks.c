@@ -28,9 +28,11 @@ bp_status train_ranks_compare(training *t)
 bp_status train_ranks_step(training *t, bp_outcome *outcome)
 {
     ranks_note(t->s.set, t->s.runtime.steps + 1);
+    BP_TRY(policy_prepare(&t->policy, t->s.runtime.steps));
     ranks_leave_turn(t->s.set);
     const bp_status status = bp_runtime_step(&t->s.runtime, &t->feed, outcome);
     ranks_take_turn(t->s.set);
+    policy_outcome(&t->policy, outcome);
     return status;
 }
 

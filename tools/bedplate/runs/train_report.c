@@ -143,7 +143,6 @@ void train_report_step(const progress_numbers *now, const train_totals *sum, dou
                        uint64_t arena_bytes)
 {
     output out;
-    metric_list pairs;
     output_begin(&out, stdout);
     json_begin(&out);
     json_count(&out, "step", now->step);
@@ -161,8 +160,7 @@ void train_report_step(const progress_numbers *now, const train_totals *sum, dou
         json_real(&out, "loss_scale", now->scale, 9);
         json_count(&out, "overflow_steps", now->overflow);
     }
-    metric_list_of_steps(&pairs, &sum->told);
-    metric_list_json(&pairs, "", &out);
+    metric_list_json(&sum->found, "", &out);
     json_count(&out, "arena_bytes", arena_bytes);
     json_end(&out);
     output_end(&out);

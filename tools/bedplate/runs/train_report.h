@@ -28,6 +28,7 @@ typedef struct train_totals {
     double line_weight;
     uint64_t overflow;       /* steps that loss scaling skipped */
     preference_metrics told; /* of pairs of rows, since the last line */
+    metric_list found; /* what the line that is written has besides: of pairs, or of rewards */
 } train_totals;
 
 /* Before the first step. `began`: when the program did. */

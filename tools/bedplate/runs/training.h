@@ -10,6 +10,7 @@
 #include "tools/bedplate/runs/integrity.h"
 #include "tools/bedplate/runs/metric.h"
 #include "tools/bedplate/runs/progress.h"
+#include "tools/bedplate/policy/policy_run.h"
 #include "tools/bedplate/session/reference.h"
 #include "tools/bedplate/runs/service.h"
 #include "tools/bedplate/record/train_record.h"
@@ -37,6 +38,7 @@ typedef struct training {
     bp_tokens packed;                /* rows of --packing */
     reference reference;             /* of a loss over pairs */
     distill words;                   /* what a teacher says */
+    policy_run policy;               /* --task grpo */
     progress bar;
     train_totals sum;
     device_memory memory;

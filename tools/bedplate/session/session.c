@@ -23,6 +23,7 @@
 #include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/sources/packing.h"
+#include "tools/bedplate/policy/policy_run.h"
 #include "tools/bedplate/session/preference_choice.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/app/process_memory.h"
@@ -225,7 +226,8 @@ static bp_status find_model(session *s)
             "the value is out of range: expected 0 to 0.99, or -1: as in the configuration",
             "--dropout");
     }
-    if (set->dropout >= 0.0 || model_preference(set->task) != BP_PREFERENCE_NONE) {
+    if (set->dropout >= 0.0 || model_preference(set->task) != BP_PREFERENCE_NONE ||
+        policy_asked(set)) {
         bp_family_set_dropouts(&s->spec.config, set->dropout >= 0.0 ? set->dropout : 0.0);
     }
     return BP_OK;

@@ -21,6 +21,7 @@
 #include "tools/bedplate/record/replay_compare.h"
 #include "tools/bedplate/record/replay_settings.h"
 #include "tools/bedplate/runs/rollback.h"
+#include "tools/bedplate/runs/train_ranks.h"
 #include "tools/bedplate/runs/training.h"
 #include "tools/bedplate/app/commands.h"
 
@@ -382,7 +383,7 @@ static bp_status replay_step(replay *r, const record_walk *walk)
     training *t = &r->t;
     bp_outcome outcome;
     json_line line;
-    BP_TRY(bp_runtime_step(&t->s.runtime, &t->feed, &outcome));
+    BP_TRY(train_ranks_step(t, &outcome));
     line_begin(&line, r->line, sizeof r->line);
     line_count(&line, "step", outcome.step);
     train_record_put_step(&line, &t->s.runtime, &t->feed, &outcome);

@@ -69,6 +69,15 @@ static bp_status group_by_length(training *t)
     return BP_OK;
 }
 
+/* Completions are the data, and have no order. */
+static bp_status init_policy_feed(training *t)
+{
+    t->feed = data_set_feed(&t->data, &t->s, &t->policy.source);
+    t->feed.group = t->policy.count;
+    t->feed.teacher = &t->policy.teacher;
+    return bp_feed_init(&t->feed, &t->s.error);
+}
+
 static bp_status init_feeds(training *t)
 {
     session *s = &t->s;
@@ -136,11 +145,17 @@ static uint64_t steps_of(const training *t, double steps)
     return steps <= 0.0 ? 0 : steps >= 1.0 ? (uint64_t)steps : share >= 1.0 ? (uint64_t)share : 1;
 }
 
+/* A feed of completions begins anew with each step; an epoch is one of the prompts. */
+static uint64_t epoch_steps(const training *t)
+{
+    return t->policy.s != NULL ? t->policy.epoch_steps : t->feed.steps_per_epoch;
+}
+
 /* A number of steps, or the word of a strategy; 0: never. */
 static uint64_t steps_between(const training *t, const char *strategy, double steps)
 {
     return strcmp(strategy, "steps") == 0   ? steps_of(t, steps)
-           : strcmp(strategy, "epoch") == 0 ? t->feed.steps_per_epoch
+           : strcmp(strategy, "epoch") == 0 ? epoch_steps(t)
                                             : 0;
 }
 
@@ -148,7 +163,7 @@ static uint64_t steps_between(const training *t, const char *strategy, double st
 static bp_status fill_schedule(training *t)
 {
     const settings *set = t->s.set;
-    double epochs = ceil(set->epochs * (double)t->feed.steps_per_epoch);
+    double epochs = ceil(set->epochs * (double)epoch_steps(t));
     t->total = set->max_steps >= 0 ? (uint64_t)set->max_steps : (uint64_t)epochs;
     t->eval_every = steps_between(t, set->eval_strategy, set->eval_steps);
     t->save_every = steps_between(t, set->save_strategy, set->save_steps);
@@ -193,9 +208,30 @@ bp_status training_read(training *t, const settings *set)
     return bp_spec_check(&s->spec, &s->error);
 }
 
+/* The same of a run whose data are prompts: the files are watched and recorded as others are. */
+static bp_status feed_policy(training *t)
+{
+    session *s = &t->s;
+    rollout_prompts *prompts = &t->policy.prompts;
+    BP_TRY(policy_open(&t->policy, s));
+    t->data.main = prompts->files;
+    t->data.train = &t->policy.source;
+    prompts->files.data.file_count = 0;
+    prompts->files.expanded = false;
+    BP_TRY(metric_choose(s->set, &s->spec, &t->metric));
+    BP_TRY(session_choose(s));
+    BP_TRY(init_policy_feed(t));
+    BP_TRY(policy_start(&t->policy, t->identity, sizeof t->identity));
+    return fill_schedule(t);
+}
+
 bp_status training_feed(training *t)
 {
     session *s = &t->s;
+    if (policy_asked(s->set)) {
+        return feed_policy(t);
+    }
+    BP_TRY(policy_check_others(s));
     BP_TRY(packing_check(s));
     BP_TRY(data_set_open(&t->data, s));
     BP_TRY(packing_open(&t->packed, s, &t->data));
@@ -258,7 +294,7 @@ static bp_status prepare(training *t, const settings *set)
 
 static double epoch_of(const training *t, uint64_t step)
 {
-    return (double)step / (double)t->feed.steps_per_epoch;
+    return (double)step / (double)epoch_steps(t);
 }
 
 bp_status training_judge(training *t, train_record_evaluation *found)
@@ -328,14 +364,16 @@ static void log_step(training *t, const bp_outcome *outcome, progress_numbers *n
     if (step % t->log_every != 0 && !last && !first) {
         return;
     }
+    metric_list_of_steps(&t->sum.found, &t->sum.told);
+    if (t->policy.s != NULL) {
+        policy_metrics(&t->policy, &t->sum.found);
+    }
     if (set->json) {
         train_report_step(&now, &t->sum, epoch_of(t, step), t->s.plan.report.arena_bytes);
     }
-    service_logged(&t->care, &now, train_totals_mean(&t->sum), epoch_of(t, step));
+    service_logged(&t->care, &now, &t->sum, epoch_of(t, step));
     progress_line(&t->bar, &now);
-    metric_list pairs;
-    metric_list_of_steps(&pairs, &t->sum.told);
-    progress_metrics(&t->bar, &pairs);
+    progress_metrics(&t->bar, &t->sum.found);
     train_totals_cut(&t->sum);
 }
 
@@ -552,7 +590,7 @@ static bp_status train(training *t, const settings *set, int *code)
         train_report_sharing(&s->sharing, set->json);
     }
     if (!set->json && leads) {
-        train_report_begin(&s->runtime, session_host_bytes(s), t->total, t->feed.steps_per_epoch);
+        train_report_begin(&s->runtime, session_host_bytes(s), t->total, epoch_steps(t));
     }
     progress_begin(&t->bar, s->runtime.steps, t->total, set->quiet);
     train_totals_begin(&t->sum, set->began, &s->spec);
@@ -582,6 +620,7 @@ static int train_with(training *t, const settings *set)
     bp_tokens_close(&t->packed);
     reference_close(&t->reference);
     distill_close(&t->words);
+    policy_close(&t->policy);
     session_end(&t->s);
     return code;
 }

@@ -1,0 +1,81 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Training by rewards of completions: a toy is learned; slots, threads, resume and replay change nothing; what is refused.
+. "$(dirname "$0")/../lib.sh"
+
+for ((i = 0; i < 64; i++)); do printf '{"prompt": "%02d=", "answer": "55"}\n' "$i"; done >"$work/five.jsonl"
+how=(train --task grpo --model tiny --data "$work/five.jsonl" --reward places --num-generations 8
+    --per-device-train-batch-size 32 --gradient-accumulation-steps 2 --max-completion-length 2 --learning-rate 3e-3 --quiet)
+state() { grep -o 'state digest *[0-9a-f]*' <<<"$out" | grep -o '[0-9a-f]*$'; }
+
+# verifies policy-4.80d1
+run "${how[@]}" --max-steps 120 --lr-scheduler-type constant --json --logging-steps 120 --output-dir "$work/toy"
+reward=$(grep -o '"reward": *[0-9.e+-]*' <<<"$out" | tail -1 | grep -o '[0-9.e+-]*$')
+[[ $code -eq 0 ]] && awk -v r="${reward:-0}" 'BEGIN { exit !(r > 0.95) }'
+check $? "a constant answer is learned: reward $reward" "$out$err"
+grep -q '"frac_reward_zero_std"' <<<"$out" && grep -q '"completions/clipped_ratio": *1' <<<"$out" && grep -q '"entropy"' <<<"$out"
+check $? "numbers by their usual names" "$out"
+
+run "${how[@]}" --max-steps 6 --save-steps 4 --output-dir "$work/a"
+first=$(state)
+[[ $code -eq 0 && -n $first ]]
+check $? "a run" "$out$err"
+for more in "--slots 1 --threads 1" "--slots 3 --threads 2 --kernels portable" "--gradient-checkpointing full"; do
+    # shellcheck disable=SC2086
+    run "${how[@]}" --max-steps 6 --save-steps 4 $more --output-dir "$work/b" --overwrite-output-dir
+    [[ $code -eq 0 && $(state) == "$first" ]]
+    check $? "the same state, $more" "$out$err"
+    cmp -s <(grep -v '"run"\|"end"' "$work/a/record.jsonl" | sed 's/,"chain":.*//') \
+        <(grep -v '"run"\|"end"' "$work/b/record.jsonl" | sed 's/,"chain":.*//')
+    check $? "the same steps in the record, $more"
+done
+run "${how[@]}" --max-steps 6 --save-steps 4 --stop-at-step 3 --output-dir "$work/c"
+check $code "stopped" "$out$err"
+run "${how[@]}" --max-steps 6 --save-steps 4 --output-dir "$work/c" --resume
+[[ $code -eq 0 && $(state) == "$first" ]] && cmp -s "$work/a/record.jsonl" "$work/c/record.jsonl"
+check $? "resumed: the same record" "$out$err"
+run replay "$work/a"
+[[ $code -eq 0 ]] && grep -q '^6 of 6 steps proven' <<<"$out"
+check $? "replayed" "$out$err"
+for type in grpo dr_grpo bnpo gspo cispo sapo luspo rloo reinforce_plus_plus; do
+    run "${how[@]}" --max-steps 3 --loss-type $type --scale-rewards batch --output-dir "$work/l" --overwrite-output-dir
+    check $code "--loss-type $type" "$out$err"
+done
+
+# verifies policy-5.e050
+no() { expect "$1" "$2" "${how[@]}" --max-steps 2 --output-dir "$work/n" --overwrite-output-dir "${@:3}"; }
+no 2 '--num-generations: completions of a prompt are compared' --num-generations 1
+no 2 '--num-generations: the completions of a step .* are no whole groups' --num-generations 7
+no 2 '--lora-dropout: with dropout' --lora-r 2 --lora-dropout 0.1
+no 2 '--dropout: with dropout' --dropout 0.1
+no 2 '--packing: completions are not packed' --packing
+no 2 '--temperature: at temperature 0' --temperature 0
+expect 2 '--temperature: the option is for --task grpo' train --model tiny --data "$work/five.jsonl" --temperature 2 \
+    --output-dir "$work/n"
+no 2 '--beta: a divergence' --beta 0.1
+no 2 '--loss-type: this loss is over pairs of rows: found "hinge"|this loss is over pairs of rows' --loss-type hinge
+no 2 '--max-seq-length: the longest prompt and --max-completion-length' --max-seq-length 4
+no 2 '--reward: there is no reward of this name' --reward nonsense
+no 4 '--data: there are fewer prompts than a step takes: found 64, expected at least 128' --per-device-train-batch-size 512
+no 2 '--mask-truncated-completions: the model has no end token' --mask-truncated-completions
+how=("${how[@]/--reward/--max-grad-norm}")
+how=("${how[@]/places/1}")
+no 2 '--reward: completions need a reward' --seed 1
+no 4 'the reward command ended, or said too much, before a hello line' --reward-command 'exit 3' --reward-timeout 5s
+
+cat >"$work/grader.sh" <<'END'
+echo '{"name": "test", "version": "1"}'
+while read -r l; do
+    id=${l#*:}
+    id=${id%%,*}
+    [[ $id -lt 70 ]] || exit 3
+    echo "{\"id\": $id, \"reward\": 0.$((id % 10))}"
+done
+END
+no 4 'bash .*: the reward command ended' --reward-command "bash $work/grader.sh"
+grep -q 'step 1 is saved' <<<"$err"
+check $? "and the state is saved" "$out$err"
+run "${how[@]}" --max-steps 4 --output-dir "$work/n" --overwrite-output-dir --reward-command "bash $work/grader.sh" --reward-on-failure skip
+[[ $code -eq 0 ]] && grep -q 'completions have no answer: the reward command' <<<"$err"
+check $? "failures that are skipped are counted" "$out$err"
+finish

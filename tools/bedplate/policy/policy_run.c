@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+/* Generating, scoring and weighing the completions of a step. */
+#include "tools/bedplate/policy/policy_run.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/digest.h"
+#include "core/base/random.h"
+#include "tools/bedplate/app/options.h"
+#include "tools/bedplate/app/output.h"
+#include "tools/bedplate/policy/policy_options.h"
+#include "tools/bedplate/ranks/ranks.h"
+
+static const char where[] = "grpo";
+
+static bool policy_ends(const void *user, uint32_t id)
+{
+    const policy_run *p = user;
+    return end_tokens_has(&p->ends, &p->s->run_tokenizer, &p->s->spec.config, id);
+}
+
+static bp_status policy_find_ends(policy_run *p)
+{
+    session *s = p->s;
+    const uint32_t vocabulary = s->spec.config.vocabulary;
+    uint32_t id = 0;
+    BP_TRY(end_tokens_find(&p->ends, s->store, s->set->adapter, &s->run_tokenizer,
+                           s->directory ? s->set->model : NULL, &s->error));
+    while (id < vocabulary && !policy_ends(p, id)) {
+        id++;
+    }
+    if (id == vocabulary && p->masks) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "the model has no end token, so every completion is truncated and "
+                            "nothing would be learned",
+                            "--mask-truncated-completions");
+    }
+    if (id == vocabulary && !s->set->quiet) {
+        output_print(stderr,
+                     "bedplate: %s: the model has no end token: every completion has %" PRIu64
+                     " tokens\n",
+                     s->set->model, s->set->max_completion_length);
+    }
+    return BP_OK;
+}
+
+/* The row of a completion: its prompt, then its tokens. They lie `pitch` apart. */
+static uint64_t policy_pitch(const policy_run *p)
+{
+    return (uint64_t)p->prompts.longest + p->choice.most;
+}
+
+static bp_status policy_example(bp_source *source, uint64_t index, bp_example *to)
+{
+    const policy_run *p = source->context;
+    const uint32_t prompt = p->asked[index / p->choice.generations].count;
+    *to = (bp_example){.first = index * policy_pitch(p),
+                       .count = (uint64_t)prompt + p->made[index].count,
+                       .prompt = prompt,
+                       .label = BP_NO_LABEL};
+    return BP_OK;
+}
+
+static bp_status policy_read_row(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    const policy_run *p = source->context;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint64_t index = (first + i) / policy_pitch(p);
+        const uint64_t at = (first + i) % policy_pitch(p);
+        const rollout_prompt *prompt = &p->asked[index / p->choice.generations];
+        const rollout_completion *c = &p->made[index];
+        to[i] = at < prompt->count              ? prompt->ids[at]
+                : at < prompt->count + c->count ? c->ids[at - prompt->count]
+                                                : 0;
+    }
+    return BP_OK;
+}
+
+/* What the losses of a row's tokens are multiplied with. */
+static bp_status policy_row(bp_teacher *teacher, const bp_column *column,
+                            const bp_feed_tokens *read, int32_t *to)
+{
+    const policy_run *p =
+        (const policy_run *)(const void *)((const char *)teacher - offsetof(policy_run, teacher));
+    memset(to, 0, column->elements * sizeof *to);
+    if (read->inputs == 0) {
+        return BP_OK;
+    }
+    const uint64_t i = read->window;
+    const uint32_t begin = p->asked[i / p->choice.generations].count - 1;
+    for (uint32_t k = 0; k < p->made[i].count && begin + k < column->elements; k++) {
+        const float weight = (float)-p->slopes[p->first[i] + k];
+        memcpy(&to[begin + k], &weight, sizeof weight);
+    }
+    return BP_OK;
+}
+
+bp_status policy_open(policy_run *p, session *s)
+{
+    const settings *set = s->set;
+    if (!policy_asked(set)) {
+        return BP_OK;
+    }
+    p->s = s;
+    BP_TRY(policy_numbers_read(set, &p->numbers, &p->scale, &s->error));
+    p->masks = set->mask_truncated;
+    BP_TRY(policy_fill(s, 0, &p->choice)); /* what is wrong is told before anything is read */
+    BP_TRY(rollout_prompts_open(&p->prompts, s, &set->data));
+    p->choice.ends = policy_ends;
+    p->choice.user = p;
+    BP_TRY(policy_fill(s, p->prompts.longest, &p->choice));
+    BP_TRY(policy_find_ends(p));
+    p->count = s->spec.batch * s->spec.accumulation;
+    p->groups = p->count / p->choice.generations;
+    if (p->prompts.count < p->groups) {
+        return bp_error_limit(&s->error, BP_ERR_DATA, where,
+                              "there are fewer prompts than a step takes", "--data",
+                              (int64_t)p->prompts.count, BP_LIMIT_LEAST, p->groups);
+    }
+    p->epoch_steps = p->prompts.count / p->groups;
+    p->source = (bp_source){.context = p,
+                            .name = set->data.item[0],
+                            .count = p->count * policy_pitch(p),
+                            .read = policy_read_row,
+                            .examples = p->count,
+                            .example = policy_example};
+    p->teacher.row = policy_row;
+    return BP_OK;
+}
+
+/* A piece of the memory that is counted, or with `at` 0 only its bytes. */
+static void *policy_piece(char *at, uint64_t *used, uint64_t count, uint64_t size)
+{
+    void *piece = at != NULL ? at + *used : NULL;
+    *used = bp_size_add(*used, bp_size_align(bp_size_mul(count, size), 64));
+    return piece;
+}
+
+static uint64_t policy_lay_out(policy_run *p, char *at)
+{
+    uint64_t used = 0;
+    const uint64_t n = p->count, tokens = n * p->choice.most;
+    p->asked = policy_piece(at, &used, p->groups, sizeof *p->asked);
+    p->made = policy_piece(at, &used, n, sizeof *p->made);
+    p->chosen = policy_piece(at, &used, p->groups, sizeof *p->chosen);
+    p->first = policy_piece(at, &used, n + 1, sizeof *p->first);
+    p->x = policy_piece(at, &used, tokens, sizeof *p->x);
+    p->slopes = policy_piece(at, &used, tokens, sizeof *p->slopes);
+    p->scores = policy_piece(at, &used, n * REWARD_FUNCTIONS_MAX, sizeof *p->scores);
+    p->totals = policy_piece(at, &used, n, sizeof *p->totals);
+    p->advantages = policy_piece(at, &used, n, sizeof *p->advantages);
+    p->masked = policy_piece(at, &used, n, sizeof *p->masked);
+    p->cases = policy_piece(at, &used, n, sizeof *p->cases);
+    p->texts = policy_piece(at, &used, n, sizeof *p->texts);
+    int32_t *ids = policy_piece(at, &used, tokens, sizeof *ids);
+    float *logps = policy_piece(at, &used, tokens, sizeof *logps);
+    p->work = policy_piece(at, &used, rollout_bytes(&p->s->spec), 1);
+    for (uint64_t i = 0; at != NULL && i < n; i++) {
+        p->made[i] = (rollout_completion){.ids = ids + i * p->choice.most,
+                                          .logps = logps + i * p->choice.most};
+    }
+    return used;
+}
+
+static bp_status policy_identity(const policy_run *p, char *identity, size_t room)
+{
+    bp_digest digest;
+    bp_text out;
+    char hexadecimal[BP_DIGEST_TEXT];
+    bp_digest_begin(&digest, 0);
+    for (uint64_t i = 0; i < p->prompts.count; i++) {
+        const rollout_row *row = &p->prompts.rows[i];
+        bp_digest_add(&digest, row->ids, row->count * sizeof *row->ids);
+        bp_digest_add(&digest, row->line, row->line_bytes);
+    }
+    bp_digest_text(bp_digest_end(&digest), hexadecimal);
+    bp_text_init(&out, NULL, NULL, identity, room);
+    bp_text_u64(&out, p->prompts.id_count);
+    bp_text_string(&out, " tokens ");
+    bp_text_string(&out, hexadecimal);
+    bp_text_string(&out, " prompts ");
+    bp_text_u64(&out, p->prompts.count);
+    return bp_text_flush(&out);
+}
+
+bp_status policy_start(policy_run *p, char *identity, size_t room)
+{
+    session *s = p->s;
+    if (s == NULL) {
+        return BP_OK;
+    }
+    BP_TRY(policy_identity(p, identity, room));
+    BP_TRY(memory_take(&p->held, policy_lay_out(p, NULL), false, "completions", &s->error));
+    (void)policy_lay_out(p, p->held.address);
+    s->reference_bytes += p->held.bytes + p->prompts.held.bytes + p->prompts.work.bytes;
+    p->rewarded = true;
+    return reward_open(&p->rewards, s->set, &s->error);
+}
+
+/* The prompts of a step: the data in an order of its own in each epoch, the rest of which that is
+ * less than a step is left out, as TRL does. */
+static void policy_choose(policy_run *p, uint64_t step)
+{
+    const uint64_t epoch = step / p->epoch_steps, at = step % p->epoch_steps * p->groups;
+    const settings *set = p->s->set;
+    const uint64_t seed = set->data_seed >= 0 ? (uint64_t)set->data_seed : set->seed;
+    for (uint32_t g = 0; g < p->groups; g++) {
+        p->chosen[g] = bp_random_permute(seed, epoch, p->prompts.count, at + g);
+        const rollout_row *row = &p->prompts.rows[p->chosen[g]];
+        p->asked[g] = (rollout_prompt){.ids = row->ids, .count = row->count, .row = g};
+    }
+}
+
+static bp_status policy_texts(policy_run *p, uint64_t step)
+{
+    for (uint32_t i = 0; i < p->count; i++) {
+        const uint32_t g = i / p->choice.generations;
+        const rollout_row *row = &p->prompts.rows[p->chosen[g]];
+        const rollout_completion *c = &p->made[i];
+        BP_TRY(rollout_text_make(&p->texts[i], p->s, &p->asked[g], c));
+        p->cases[i] = (reward_case){.id = step * p->count + i,
+                                    .step = step + 1,
+                                    .prompt = row->text,
+                                    .prompt_bytes = row->text_bytes,
+                                    .completion = p->texts[i].bytes,
+                                    .completion_bytes = p->texts[i].count,
+                                    .answer = row->answer,
+                                    .answer_bytes = row->answer_bytes,
+                                    .row = row->line,
+                                    .row_bytes = row->line_bytes,
+                                    .ids = c->ids,
+                                    .id_count = c->count,
+                                    .truncated = c->finish == ROLLOUT_LENGTH};
+    }
+    return BP_OK;
+}
+
+/* What fails is never silent. */
+static void policy_tell_failures(policy_run *p)
+{
+    const reward_command *command = &p->rewards.command;
+    if (command->failures != p->failures) {
+        output_print(stderr,
+                     "bedplate: --reward-command: %" PRIu64 " of %" PRIu64
+                     " completions have no answer: %s\n",
+                     command->failures, command->requests,
+                     command->reason != NULL ? command->reason : "");
+        p->failures = command->failures;
+    }
+    if (command->differing > 0 && !p->differing) {
+        output_print(stderr, "bedplate: --reward-command: the reward is not deterministic: the "
+                             "same request has different answers\n");
+        p->differing = true;
+    }
+}
+
+static void policy_count(policy_run *p)
+{
+    policy_counts *n = &p->counts;
+    double sum = 0.0;
+    *n = (policy_counts){.tokens = 0};
+    for (uint32_t i = 0; i < p->count; i++) {
+        const rollout_completion *c = &p->made[i];
+        const bool ended = c->finish == ROLLOUT_STOP;
+        n->tokens += c->count;
+        n->shortest = n->shortest == 0 || c->count < n->shortest ? c->count : n->shortest;
+        n->longest = c->count > n->longest ? c->count : n->longest;
+        for (uint32_t k = 0; k < c->count; k++) {
+            sum -= (double)c->logps[k];
+        }
+        if (ended) {
+            const bool least = n->ended == 0 || c->count < n->ended_shortest;
+            n->ended++;
+            n->ended_tokens += c->count;
+            n->ended_shortest = least ? c->count : n->ended_shortest;
+            n->ended_longest = c->count > n->ended_longest ? c->count : n->ended_longest;
+        }
+    }
+    n->surprise = sum / (double)n->tokens;
+}
+
+/* Advantages, and the slope of each token. The policy that is trained is the one that sampled, bit
+ * by bit, so its log-probabilities are known. */
+static void policy_weigh(policy_run *p)
+{
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < p->count; i++) {
+        const rollout_completion *c = &p->made[i];
+        p->first[i] = used;
+        p->masked[i] = p->masks && c->finish == ROLLOUT_LENGTH;
+        p->totals[i] = reward_total(&p->rewards, p->scores + (size_t)i * p->rewards.count);
+        for (uint32_t k = 0; k < c->count; k++) {
+            p->x[used++] = (double)c->logps[k];
+        }
+    }
+    p->first[p->count] = used;
+    policy_advantages(p->numbers.rule, p->scale, p->totals, p->groups, p->choice.generations,
+                      p->advantages, &p->spread);
+    const policy_rows rows = {.count = p->count,
+                              .first = p->first,
+                              .x = p->x,
+                              .advantages = p->advantages,
+                              .masked = p->masked};
+    policy_loss(&p->numbers, &rows, p->slopes, &p->told);
+}
+
+bp_status policy_prepare(policy_run *p, uint64_t step)
+{
+    session *s = p->s;
+    if (s == NULL || p->generated == step + 1) {
+        return BP_OK;
+    }
+    policy_choose(p, step);
+    p->choice.step = step;
+    BP_TRY(rollout_run(&s->runtime, &p->choice, p->asked, p->groups, p->made, p->work, &s->error));
+    BP_TRY(policy_texts(p, step));
+    const bp_status scored = reward_score(&p->rewards, p->cases, p->count, p->scores, &s->error);
+    policy_tell_failures(p);
+    BP_TRY(scored);
+    policy_weigh(p);
+    policy_count(p);
+    p->generated = step + 1;
+    return BP_OK;
+}
+
+void policy_outcome(const policy_run *p, bp_outcome *outcome)
+{
+    if (p->s != NULL && isfinite(outcome->loss)) {
+        outcome->loss = p->told.loss;
+    }
+}
+
+static void policy_put_metric(metric_list *list, const char *name, double value)
+{
+    if (list->count < METRICS_OF_TASK && !isnan(value)) {
+        list->of[list->count].name = name;
+        list->of[list->count].words = name;
+        list->of[list->count++].value = value;
+    }
+}
+
+void policy_metrics(const policy_run *p, metric_list *list)
+{
+    const policy_counts *n = &p->counts;
+    list->count = 0;
+    if (p->s == NULL || p->generated == 0) {
+        return;
+    }
+    const double all = p->count, ended = n->ended > 0 ? n->ended : (double)NAN;
+    policy_put_metric(list, "reward", p->spread.mean);
+    policy_put_metric(list, "reward_std", p->spread.std);
+    policy_put_metric(list, "frac_reward_zero_std", p->spread.flat_groups);
+    policy_put_metric(list, "entropy", n->surprise);
+    policy_put_metric(list, "completions/mean_length", (double)n->tokens / all);
+    policy_put_metric(list, "completions/min_length", n->shortest);
+    policy_put_metric(list, "completions/max_length", n->longest);
+    policy_put_metric(list, "completions/clipped_ratio", 1.0 - n->ended / all);
+    policy_put_metric(list, "completions/mean_terminated_length", (double)n->ended_tokens / ended);
+    if (p->rewards.count < 2) {
+        return;
+    }
+    for (uint32_t f = 0; f < p->rewards.count; f++) {
+        double mean, std;
+        policy_mean(p->scores + f, p->count, p->rewards.count, &mean, &std);
+        policy_put_metric(list, reward_name(&p->rewards, f), mean);
+    }
+}
+
+void policy_close(policy_run *p)
+{
+    for (uint32_t i = 0; p->texts != NULL && p->held.address != NULL && i < p->count; i++) {
+        rollout_text_free(&p->texts[i]);
+    }
+    if (p->rewarded) {
+        reward_close(&p->rewards);
+    }
+    memory_give_back(&p->held);
+    if (p->s != NULL) {
+        rollout_prompts_close(&p->prompts);
+    }
+}

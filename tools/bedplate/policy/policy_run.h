@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* Reinforcement fine-tuning (--task grpo): before a step the policy itself generates completions of
+ * some prompts, which get rewards and, compared with each other, advantages; the step learns them
+ * with one weight a token.
+ *
+ * What is generated is a function of the weights before the step, the seed and the step's number,
+ * and what is learned one of that and of the rewards: a run that is resumed goes on as if nothing
+ * had been, and one that is replayed makes the same completions again. */
+#ifndef BP_BEDPLATE_POLICY_RUN_H
+#define BP_BEDPLATE_POLICY_RUN_H
+
+#include "tools/bedplate/models/end_tokens.h"
+#include "tools/bedplate/policy/policy_loss.h"
+#include "tools/bedplate/record/json_line.h"
+#include "tools/bedplate/reward/reward.h"
+#include "tools/bedplate/rollout/prompts.h"
+#include "tools/bedplate/runs/metric.h"
+
+/* What a batch of completions came to; counts of tokens are of completions. */
+typedef struct policy_counts {
+    uint64_t tokens;
+    uint32_t shortest, longest, ended_shortest, ended_longest; /* 0 where there is none */
+    uint64_t ended_tokens;
+    uint32_t ended;  /* by an end token */
+    double surprise; /* the mean of -log p over what was sampled: an estimate of the entropy */
+} policy_counts;
+
+/* Must not move once open. */
+typedef struct policy_run {
+    session *s; /* NULL: the task is another one */
+    rollout_prompts prompts;
+    rollout_choice choice;
+    end_tokens ends;
+    bool rewarded; /* rewards are open */
+    reward_set rewards;
+    policy_numbers numbers;
+    policy_scale scale;
+    bool masks;      /* completions without an end token do not count */
+    uint32_t groups; /* prompts of a step */
+    uint32_t count;  /* completions of it */
+    uint64_t epoch_steps;
+    memory_block held; /* of a step, counted: */
+    rollout_prompt *asked;
+    rollout_completion *made;
+    uint64_t *chosen;   /* prompts by their number in the data */
+    uint32_t *first;    /* (count + 1): where tokens of completions begin */
+    double *x, *slopes; /* (tokens) */
+    double *scores;     /* (count, rewards) */
+    double *totals;     /* (count) */
+    float *advantages;
+    bool *masked;
+    reward_case *cases;
+    rollout_text *texts;
+    void *work;
+    uint64_t generated; /* 1 + the step that they are of; 0: none */
+    policy_told told;
+    policy_spread spread;
+    policy_counts counts;
+    uint64_t failures; /* of the reward command that were printed */
+    bool differing;    /* it was printed that it answers differently */
+    bp_source source;
+    bp_teacher teacher;
+} policy_run;
+
+/* Whether --task is this one. */
+bool policy_asked(const settings *set);
+
+/* Defaults of the task where options were not given: TRL's. */
+void policy_resolve(settings *set);
+
+/* The spec's part that follows from options alone, for prompts of up to `longest` tokens: lengths,
+ * decode programs, weights of tokens. BP_ERR_USAGE: what cannot be with this task, by its option.
+ */
+bp_status policy_fill(session *s, uint32_t longest, rollout_choice *choice) BP_MUST_CHECK;
+
+/* BP_ERR_USAGE: an option of this task beside another one. */
+bp_status policy_check_others(session *s) BP_MUST_CHECK;
+
+/* Opens prompts and checks options, of a session that has begun; fills the spec. The source of the
+ * run's feed is policy->source then. Nothing where the task is another one. */
+bp_status policy_open(policy_run *policy, session *s) BP_MUST_CHECK;
+
+/* Takes its memory and starts the reward command, once the spec is chosen. `identity`: room for
+ * DISTILL_IDENTITY bytes, which name the prompts. */
+bp_status policy_start(policy_run *policy, char *identity, size_t room) BP_MUST_CHECK;
+
+/* Before step number `step` (from 0): generates, scores and weighs. BP_ERR_DATA: a reward that
+ * stops the run. Nothing is changed that a later call would not make again. */
+bp_status policy_prepare(policy_run *policy, uint64_t step) BP_MUST_CHECK;
+
+/* What the step came to, told as the loss of completions is; nothing where the task is another one.
+ */
+void policy_outcome(const policy_run *policy, bp_outcome *outcome);
+
+/* Numbers of the step that was prepared, by TRL's names. */
+void policy_metrics(const policy_run *policy, metric_list *list);
+
+/* Ends the reward command and gives everything back. Safe on a record that is all zero. */
+void policy_close(policy_run *policy);
+
+#endif
