@@ -120,7 +120,7 @@ class Change(ast.NodeTransformer):
     def __init__(self, at):
         self.at, self.count, self.what = at, 0, ""
 
-    def due(self, node, what):
+    def is_it(self, node, what):
         self.count += 1
         if self.count - 1 != self.at:
             return False
@@ -130,35 +130,35 @@ class Change(ast.NodeTransformer):
     def visit_BinOp(self, node):
         self.generic_visit(node)
         other = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}.get(type(node.op))
-        if other and self.due(node, other.__name__):
+        if other and self.is_it(node, other.__name__):
             node.op = other()
         return node
 
     def visit_AugAssign(self, node):
         self.generic_visit(node)
-        if self.due(node, "Sub"):
+        if self.is_it(node, "Sub"):
             node.op = ast.Sub()
         return node
 
     def visit_UnaryOp(self, node):
         self.generic_visit(node)
-        return node.operand if isinstance(node.op, ast.USub) and self.due(node, "no sign") else node
+        return node.operand if isinstance(node.op, ast.USub) and self.is_it(node, "no sign") else node
 
     def visit_Constant(self, node):
-        if type(node.value) is int and self.due(node, "one more"):
+        if type(node.value) is int and self.is_it(node, "one more"):
             return ast.copy_location(ast.Constant(node.value + 1), node)
         return node
 
     def visit_Compare(self, node):
         self.generic_visit(node)
         other = {ast.Eq: ast.NotEq, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.In: ast.NotIn}.get(type(node.ops[0]))
-        if other and self.due(node, other.__name__):
+        if other and self.is_it(node, other.__name__):
             node.ops = [other()]
         return node
 
     def visit_IfExp(self, node):
         self.generic_visit(node)
-        if self.due(node, "other way round"):
+        if self.is_it(node, "other way round"):
             node.body, node.orelse = node.orelse, node.body
         return node
 
