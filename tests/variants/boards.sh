@@ -161,6 +161,29 @@ compact_code() {
     judge "$((${code:-$2 + 1} <= $2))" 1 "$1: the compact state: ${code:-no} bytes of code of $2"
 }
 
+# learns CORE BOARD: tools/board/vibration.c there, with the power cut twice, ends as on this machine without a cut.
+# verifies device-41.25da
+learns() {
+    local core=$1 board=$2 there="$work/$1-vibration" here="$work/pc-vibration" whole said='' cut flags
+    mkdir -p "$work/vibration-model"
+    echo '{"model_type": "mlp", "input_size": 32, "hidden_sizes": [32], "num_labels": 4}' >"$work/vibration-model/config.json"
+    build/release/bedplate plan --model "$work/vibration-model" --max-steps 520 --predict --per-device-train-batch-size 8 \
+        --optim sgd --learning-rate 5e-2 --lr-scheduler-type constant --kernels portable --emit-c "$here" >/dev/null
+    cp tools/board/vibration.c "$here/example.c"
+    cp -r "$here" "$there"
+    make -s -C "$here" BEDPLATE="$PWD/build/release/kit" CFLAGS="-O2 -I."
+    whole=$(run_there '' "$here" | tail -2)
+    cat "build/$core/kit/kit.mk" "$here/Makefile" >"$there/Makefile"
+    flags=$(sed -n 's/^CFLAGS = //p' "build/$core/kit/kit.mk")
+    for cut in 61 150 0; do
+        rm -f "$there/example" "$there/example.o"
+        make -s -C "$there" CFLAGS="$flags -I. -DCUT=$cut" example
+        said+=$(run_there "$board" "$there")$'\n'
+    done
+    judge "$(grep -c 'power was cut' <<<"$said") $(tail -2 <<<"${said%$'\n'}")" "2 $whole" "$core learns through cuts"
+    size=yes look_at_size "$core" vibration "$there/example"
+}
+
 # moves CORE BOARD: the MLP's state in a flash goes from `bedplate train` to the board, from there to this machine and
 # back to a folder: all end where one run ends. A board refuses the state of another plan.
 # verifies device-21.354b
@@ -241,6 +264,7 @@ while read -r core board names; do
         on_board "$core" "$board" "$name" "$program" "$said"
     done
     [[ " $names " != *" kws "* ]] || too_small "$core"
+    [[ $core != cortex-m7 || -n $long$size ]] || learns "$core" "$board"
     [[ $core != cortex-m7 ]] || compact_code "$core" 4096
     [[ $core != cortex-m7 || -n $long ]] || { without_digest "$core" gpt 24576 && without_digest "$core" mlp 16704; }
     [[ -n $long$size || $core == cortex-m4 || $core == aarch64 ]] || moves "$core" "$board"

@@ -669,6 +669,10 @@ static const option table[] = {
     {"emit-c", OPTION_TEXT, COMMAND_PLAN, AT(emit_c), 0, 0, NULL, "DIR", false,
      "writes a trainer in C for this plan, portable and on one thread: constant tables, an "
      "interface, an example and a makefile (docs/how-to/appliance.md)"},
+    {"as", OPTION_CHOICE, COMMAND_PLAN, AT(emit_as), 0, 0, "plain",
+     "plain|arduino|zephyr|cmsis-pack|esp-idf", false,
+     "with --emit-c: the form of the folder: sources alone, or a package of that system "
+     "(docs/how-to/appliance.md)"},
     {"predict", OPTION_FLAG, COMMAND_PLAN, AT(predict), 0, 0, "false", NULL, false,
      "plans for answers as well, a sample at a time or as many as --per-device-eval-batch-size: "
      "with --emit-c the trainer predicts classes, numbers or vectors"},

@@ -286,6 +286,7 @@ typedef struct settings {
     bool map;
     const char *html;
     const char *emit_c;        /* plan: NULL: no trainer is made of it */
+    const char *emit_as;       /* plain, or the package that it becomes */
     bool predict;              /* the trainer answers, */
     uint64_t generate_context; /* and generates texts of so many tokens; 0: none */
     bool frontier;

@@ -14,7 +14,9 @@
 #include "device/host/isa.h"
 #include "device/host/trainer.h"
 #include "optim/rate.h"
+#include "core/base/version.h"
 #include "tools/bedplate/app/path_guard.h"
+#include "tools/bedplate/planning/emit_c_package.h"
 #include "tools/bedplate/planning/emit_c_text.h"
 #include "tools/bedplate/sources/data_tokenised.h"
 
@@ -484,6 +486,19 @@ static FILE *open_file(session *s, const char *name)
     return file;
 }
 
+/* A source of the trainer: in a package they lie in src. */
+static void source_name(const session *s, const char *name, char to[64])
+{
+    (void)snprintf(to, 64, "%s%s", emit_c_package_of(s->set->emit_as) != NULL ? "src/" : "", name);
+}
+
+static FILE *emit_open_source(session *s, const char *name)
+{
+    char within[64];
+    source_name(s, name, within);
+    return open_file(s, within);
+}
+
 static bp_status close_file(session *s, FILE *file)
 {
     const bool failed = ferror(file) != 0;
@@ -512,14 +527,15 @@ static bp_status write_frozen(session *s)
 {
     static const char *const names[] = {"frozen.c", "frozen.bin"};
     const uint64_t bytes = s->plan.report.host.arena_bytes;
-    char path[BP_STORE_PATH_MAX];
+    char path[BP_STORE_PATH_MAX], within[64];
     for (uint32_t i = 0; i < 2; i++) {
+        source_name(s, names[i], within);
         if (bytes == 0) {
-            BP_TRY(bp_storage_join(path, s->set->emit_c, names[i], &s->error));
+            BP_TRY(bp_storage_join(path, s->set->emit_c, within, &s->error));
             (void)remove(path);
             continue;
         }
-        FILE *file = open_file(s, names[i]);
+        FILE *file = open_file(s, within);
         if (file == NULL) {
             return BP_ERR_STORE;
         }
@@ -543,11 +559,65 @@ static bp_status draw_frozen(session *s)
     return session_start(s);
 }
 
-/* What is the same for every plan. */
+/* A file of a package, with what is filled in. */
+static void put_filled(FILE *file, const char *text, bool frozen)
+{
+    static const char version[] = "@VERSION@", mark[] = "@FROZEN@";
+    bool inside = false;
+    while (*text != '\0') {
+        if (strncmp(text, version, sizeof version - 1) == 0) {
+            fputs(BP_VERSION, file);
+            text += sizeof version - 1;
+        } else if (strncmp(text, mark, sizeof mark - 1) == 0) {
+            inside = !inside;
+            text += sizeof mark - 1;
+        } else {
+            if (!inside || frozen) {
+                fputc(*text, file);
+            }
+            text++;
+        }
+    }
+}
+
+static bp_status write_package(session *s, const emit_c_package *package)
+{
+    for (const emit_c_package_file *f = package->files; f->name != NULL; f++) {
+        FILE *file = open_file(s, f->name);
+        if (file == NULL) {
+            return BP_ERR_STORE;
+        }
+        put_filled(file, f->text, s->plan.report.host.arena_bytes > 0);
+        BP_TRY(close_file(s, file));
+    }
+    return BP_OK;
+}
+
+/* DIR and the folders in it. */
+static bp_status make_folders(session *s, const emit_c_package *package)
+{
+    char path[BP_STORE_PATH_MAX];
+    if (s->store->make_directory(s->store, s->set->emit_c) != BP_OK) {
+        return bp_storage_failed(&s->error, s->store, "mkdir", s->set->emit_c);
+    }
+    for (uint32_t i = 0; package != NULL && package->folders[i] != NULL; i++) {
+        BP_TRY(bp_storage_join(path, s->set->emit_c, package->folders[i], &s->error));
+        if (s->store->make_directory(s->store, path) != BP_OK) {
+            return bp_storage_failed(&s->error, s->store, "mkdir", path);
+        }
+    }
+    return BP_OK;
+}
+
+/* What is the same for every plan; a package has an example of its own. */
 static bp_status write_texts(session *s)
 {
+    const emit_c_package *package = emit_c_package_of(s->set->emit_as);
     for (size_t i = 0; emit_c_texts[i].name != NULL; i++) {
-        FILE *file = open_file(s, emit_c_texts[i].name);
+        if (package != NULL && strncmp(emit_c_texts[i].name, "trainer.", 8) != 0) {
+            continue;
+        }
+        FILE *file = emit_open_source(s, emit_c_texts[i].name);
         if (file == NULL) {
             return BP_ERR_STORE;
         }
@@ -556,12 +626,13 @@ static bp_status write_texts(session *s)
         fputs(emit_c_texts[i].more, file);
         BP_TRY(close_file(s, file));
     }
-    FILE *file = open_file(s, "plan.h");
+    FILE *file = emit_open_source(s, "plan.h");
     if (file == NULL) {
         return BP_ERR_STORE;
     }
     put_header(file, s);
-    return close_file(s, file);
+    BP_TRY(close_file(s, file));
+    return package != NULL ? write_package(s, package) : BP_OK;
 }
 
 static bp_status write_tables(emitter *e)
@@ -575,7 +646,7 @@ static bp_status write_tables(emitter *e)
     put_ops(e);
     bp_status status = close_file(e->s, e->file);
     if (status == BP_OK) {
-        e->file = open_file(e->s, "plan.c");
+        e->file = emit_open_source(e->s, "plan.c");
         status = e->file == NULL ? BP_ERR_STORE : BP_OK;
     }
     if (status == BP_OK) {
@@ -591,9 +662,7 @@ bp_status emit_c_write(session *s)
     emitter e = {.s = s, .offsets = {.width = 4}, .scalars = {.width = 8}, .dtypes = {.width = 1}};
     BP_TRY(emit_check(s));
     BP_TRY(draw_frozen(s));
-    if (s->store->make_directory(s->store, s->set->emit_c) != BP_OK) {
-        return bp_storage_failed(&s->error, s->store, "mkdir", s->set->emit_c);
-    }
+    BP_TRY(make_folders(s, emit_c_package_of(s->set->emit_as)));
     const bp_graph_limits *rows = &s->plan.graph.used;
     e.offsets.bytes = malloc(((size_t)rows->refs + 1) * 4);
     e.scalars.bytes = malloc(((size_t)rows->scalars + 1) * 8);

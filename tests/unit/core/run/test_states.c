@@ -18,6 +18,7 @@
 #include "core/run/state.h"
 #include "device/host/host.h"
 #include "device/host/storage/store_flash.h"
+#include "device/host/sensor.h"
 #include "device/host/trainer_state.h"
 #include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/checkpoint_fixture.h"
@@ -1251,6 +1252,98 @@ static bp_status call_flash_init(void *subject)
     return bp_store_flash_init(&s->flash, &s->chip.flash, FIXTURE_FILES, s->table, sizeof s->table);
 }
 
+/* A ring and labelled rows, of records that are zero or that were opened. */
+typedef struct sensor_subject {
+    volatile float ring[8];
+    bp_sensor_learned learned;
+    bp_sensor sensor;
+    uint32_t memory[BP_REPLAY_BYTES(1, 2) / sizeof(uint32_t)];
+} sensor_subject;
+
+static bp_sensor *sensor_of(void *subject)
+{
+    return &((sensor_subject *)subject)->sensor;
+}
+
+static bp_replay *replay_of(void *subject)
+{
+    return (void *)((sensor_subject *)subject)->memory;
+}
+
+static void *make_sensor(uint32_t state)
+{
+    sensor_subject *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    if (state == TAKEN) {
+        s->sensor = (bp_sensor){.ring = s->ring,
+                                .frames = 8,
+                                .channels = 1,
+                                .window = 2,
+                                .hop = 1,
+                                .memory = 9,
+                                .learned = &s->learned};
+        assert_int_equal(bp_sensor_open(&s->sensor), BP_OK);
+        assert_int_equal(bp_replay_open(s->memory, sizeof s->memory, 1, 2, 2), BP_OK);
+    }
+    return s;
+}
+
+static bp_status call_sensor_open(void *subject)
+{
+    return bp_sensor_open(sensor_of(subject));
+}
+
+static bp_status call_sensor_push(void *subject)
+{
+    const float number = 1.0f;
+    return bp_sensor_push(sensor_of(subject), &number);
+}
+
+static bp_status call_sensor_window(void *subject)
+{
+    float window[2];
+    const float number = 1.0f;
+    for (uint32_t i = 0; i < 2; i++) {
+        BP_TRY(bp_sensor_push(sensor_of(subject), &number));
+    }
+    return said(bp_sensor_window(sensor_of(subject), window));
+}
+
+static bp_status call_sensor_normalise(void *subject)
+{
+    float window[2] = {1.0f, 2.0f};
+    bp_sensor_normalise(sensor_of(subject), window, false);
+    return said(sensor_of(subject)->learned != NULL);
+}
+
+static bp_status call_replay_open(void *subject)
+{
+    sensor_subject *s = subject;
+    return bp_replay_open(s->memory, sizeof s->memory, 1, 2, 2);
+}
+
+static bp_status call_replay_put(void *subject)
+{
+    const float number = 1.0f;
+    return bp_replay_put(replay_of(subject), &number, 0);
+}
+
+static bp_status call_replay_draw(void *subject)
+{
+    const float *row;
+    uint32_t label;
+    BP_TRY(call_replay_put(subject));
+    return said(bp_replay_draw(replay_of(subject), &row, &label));
+}
+
+static const state_row sensor_rows[] = {{"bp_sensor_open", AT(TAKEN), call_sensor_open},
+                                        {"bp_sensor_push", AT(TAKEN), call_sensor_push},
+                                        {"bp_sensor_window", AT(TAKEN), call_sensor_window},
+                                        {"bp_sensor_normalise", AT(TAKEN), call_sensor_normalise},
+                                        {"bp_replay_open", EVERY, call_replay_open},
+                                        {"bp_replay_put", AT(TAKEN), call_replay_put},
+                                        {"bp_replay_draw", AT(TAKEN), call_replay_draw}};
+
 static const state_row trainer_rows[] = {
     {"bp_trainer_open", EVERY, call_trainer_open},
     {"bp_trainer_initialize", AT(TAKEN), call_trainer_initialize},
@@ -1279,6 +1372,13 @@ static const state_row trainer_rows[] = {
 };
 
 /* verifies run-38.5ff5 */
+static void every_call_of_a_sensor(void **state)
+{
+    static const state_subject sensor = {TRAINER_STATES, make_sensor, free, BP_ERR_USAGE};
+    (void)state;
+    in_every_state(&sensor, ROWS(sensor_rows));
+}
+
 static void every_call_of_a_trainer(void **state)
 {
     static const state_subject trainer = {TRAINER_STATES, make_trainer, free, BP_ERR_USAGE};
@@ -1380,7 +1480,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_of_a_runtime), cmocka_unit_test(every_call_of_a_feed),
         cmocka_unit_test(every_call_of_a_file),    cmocka_unit_test(every_call_of_a_medium),
-        cmocka_unit_test(every_call_of_a_trainer), cmocka_unit_test(a_spec_of_zeros),
+        cmocka_unit_test(every_call_of_a_trainer), cmocka_unit_test(every_call_of_a_sensor),
+        cmocka_unit_test(a_spec_of_zeros),
     };
     for (int32_t i = 0; i < TOKENS; i++) {
         tokens[i] = i * i % 37;
