@@ -134,8 +134,9 @@ bp_status cuda_word_sum(void *memory, uint64_t place, uint64_t bytes, uint64_t f
 void cuda_modules_unload(cuda_context *context);
 
 /* parameters.c: the bytes of a launch's parameters as its kernel takes them, and their number;
- * BP_ERR_FIT when they are more than a launch may have. */
-bp_status cuda_parameters_write(const cuda_context *context, const bp_linked_op *op,
+ * BP_ERR_FIT when they are more than a launch may have, BP_ERR_DEVICE when the driver makes no
+ * tensor map of one. */
+bp_status cuda_parameters_write(cuda_context *context, const bp_linked_op *op,
                                 const bp_cuda_launch *launch,
                                 unsigned char to[CUDA_PARAMETERS_BYTES],
                                 uint32_t *bytes) BP_MUST_CHECK;

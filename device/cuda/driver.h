@@ -37,7 +37,7 @@ typedef struct bp_cu_uuid {
     unsigned char bytes[16];
 } bp_cu_uuid;
 
-/* CUtensorMap: aligned to 64 bytes */
+/* CUtensorMap: aligned to 128 bytes (before CUDA 13: 64) */
 typedef struct bp_cu_map {
     uint64_t opaque[16];
 } bp_cu_map;
@@ -135,7 +135,9 @@ typedef struct bp_cu_operand {
 /* CUmemAttach_flags */
 #define BP_CU_ATTACH_GLOBAL 1u
 /* CUfunction_attribute */
-#define BP_CU_FUNCTION_SHARED_MOST 8
+#define BP_CU_FUNCTION_LOCAL_BYTES  3
+#define BP_CU_FUNCTION_SHARED_MOST  8
+#define BP_CU_FUNCTION_SHARED_SHARE 9 /* of the first cache, in hundredths: a hint */
 /* CUmemorytype */
 #define BP_CU_UNIFIED 4
 /* CUlaunchAttributeID */

@@ -29,8 +29,10 @@ typedef struct bp_cuda_target {
         shared_limit; /* bytes of shared memory a block may opt in to, >= BP_CUDA_SHARED_LEAST */
     uint64_t refused; /* bit i: the driver does not take module i, and another text serves; 0 until
                          linking finds one */
-    uint32_t tile;    /* for who measures or tests: products on Hopper in tile i - 1 of
-                         hopper_tiles.h; 0: in the one that takes fewest clocks */
+    uint32_t multiprocessors; /* of the GPU that was opened; 0: HOPPER_BLOCKS. How many blocks take
+                                 tiles in turn follows it, no bit does */
+    uint32_t tile;            /* for who measures or tests: products on Hopper in tile i - 1 of
+                                 hopper_tiles.h; 0: in the one that takes fewest clocks */
 } bp_cuda_target;
 
 typedef enum bp_cuda_parameter_kind {

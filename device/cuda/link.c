@@ -35,9 +35,14 @@ static bp_status link_launch(cuda_context *context, const bp_linked_op *op,
     unsigned char parameters[CUDA_PARAMETERS_BYTES];
     uint32_t bytes;
     void *kept;
-    if (cuda_parameters_write(context, op, launch, parameters, &bytes) != BP_OK) {
+    const bp_status written = cuda_parameters_write(context, op, launch, parameters, &bytes);
+    if (written == BP_ERR_FIT) {
         return cuda_fail(context, BP_ERR_FIT, "a kernel's parameters have too many bytes",
                          bp_kernel_describe(op->kernel)->name);
+    }
+    if (written != BP_OK) {
+        bp_error_prefix(context->error, bp_kernel_describe(op->kernel)->name);
+        return written;
     }
     BP_TRY(cuda_link_allocate(context, memory, bytes, &kept));
     memcpy(kept, parameters, bytes);

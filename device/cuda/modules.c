@@ -32,9 +32,9 @@ static bp_status module_refuse(cuda_context *context, const bp_cuda_module *modu
     return status;
 }
 
-/* Keeps in the log that a text is not used, and the driver's words about it; later words go behind
- * them. What does not fit is left out. */
-static void module_note(cuda_context *context, const bp_cuda_module *module)
+/* Keeps in the log that a text is not used, and why: `what`, and the driver's words about it; later
+ * words go behind them. What does not fit is left out. */
+static void module_note(cuda_context *context, const bp_cuda_module *module, const char *what)
 {
     char said[CUDA_LOG_BYTES / 4];
     bp_text text;
@@ -45,7 +45,7 @@ static void module_note(cuda_context *context, const bp_cuda_module *module)
     bp_text_init(&text, NULL, NULL, context->log + context->log_used,
                  sizeof context->log - context->log_used);
     bp_text_string(&text, module->name);
-    bp_text_string(&text, ": the driver does not take the text for ");
+    bp_text_string(&text, what);
     bp_text_string(&text, module->target);
     bp_text_string(&text, "; a text for every GPU is used instead\n");
     bp_text_string(&text, said);
@@ -66,6 +66,48 @@ static bool module_replaceable(const cuda_context *context, uint32_t index)
     return bp_cuda_module_choose(&without, family, dtype) != BP_CUDA_NO_MODULE;
 }
 
+static void module_leave(cuda_context *context, uint32_t index, const char *what, bool *again)
+{
+    module_note(context, &bp_cuda_modules[index], what);
+    context->target.refused |= UINT64_C(1) << index;
+    *again = true;
+}
+
+/* Whether the driver's compiler found no registers for what a function of the module keeps. */
+static bp_status module_spills(cuda_context *context, uint32_t index, bool *spills)
+{
+    const bp_cuda_module *module = &bp_cuda_modules[index];
+    *spills = false;
+    for (uint32_t i = 0; i < module->function_count && !*spills; i++) {
+        bp_cu_function function = NULL;
+        int bytes = 0;
+        if (module->functions[i].name == NULL) {
+            continue;
+        }
+        CUDA_TRY(context, cuModuleGetFunction, &function, context->modules[index],
+                 module->functions[i].name);
+        CUDA_TRY(context, cuFuncGetAttribute, &bytes, BP_CU_FUNCTION_LOCAL_BYTES, function);
+        *spills = bytes > 0;
+    }
+    return BP_OK;
+}
+
+/* A text that has a substitute, and is there to be fast, is left where it was compiled badly. */
+static bp_status module_judge(cuda_context *context, uint32_t index, bool *again)
+{
+    bool spills;
+    if (!module_replaceable(context, index)) {
+        return BP_OK;
+    }
+    BP_TRY(module_spills(context, index, &spills));
+    if (spills) {
+        CUDA_GIVE_BACK(context, cuModuleUnload, context->modules[index]);
+        module_leave(context, index, ": the driver's compiler spills registers of the text for ",
+                     again);
+    }
+    return BP_OK;
+}
+
 /* The driver compiles the text. One that it does not take is noted as refused where another serves:
  * *again, the launches have to be planned anew. */
 static bp_status module_load(cuda_context *context, uint32_t index, bool *again)
@@ -79,15 +121,13 @@ static bp_status module_load(cuda_context *context, uint32_t index, bool *again)
     bp_cu_result result = context->driver.cuModuleLoadDataEx(&context->modules[index],
                                                              module->begin, 2, options, values);
     if (result == BP_CU_SUCCESS) {
-        return BP_OK;
+        return module_judge(context, index, again);
     }
     context->modules[index] = NULL;
     if (bp_cu_result_fatal(result) || !module_replaceable(context, index)) {
         return module_refuse(context, module, result);
     }
-    module_note(context, module);
-    context->target.refused |= UINT64_C(1) << index;
-    *again = true;
+    module_leave(context, index, ": the driver does not take the text for ", again);
     return BP_OK;
 }
 
@@ -111,6 +151,10 @@ static bp_status function_resolve(cuda_context *context, const bp_cuda_launch *l
     const bp_cuda_function *known = &module->functions[launch->function];
     CUDA_TRY(context, cuModuleGetFunction, &function->handle, context->modules[launch->module],
              known->name);
+    if (known->shared_most > 0 && strcmp(module->target, bp_cuda_target_find(NULL)->name) != 0) {
+        /* texts for one GPU count on its shared memory for several blocks at once */
+        CUDA_TRY(context, cuFuncSetAttribute, function->handle, BP_CU_FUNCTION_SHARED_SHARE, 100);
+    }
     if (known->shared_most > BP_CUDA_SHARED_PLAIN) {
         CUDA_TRY(context, cuFuncSetAttribute, function->handle, BP_CU_FUNCTION_SHARED_MOST,
                  (int)known->shared_most);

@@ -58,6 +58,9 @@ static bp_status check_capability(cuda_context *context)
     const bp_cuda_target_row *row = context->row;
     CUDA_TRY(context, cuDeviceGetAttribute, &major, BP_CU_CAPABILITY_MAJOR, context->device);
     CUDA_TRY(context, cuDeviceGetAttribute, &minor, BP_CU_CAPABILITY_MINOR, context->device);
+    int count = 0;
+    CUDA_TRY(context, cuDeviceGetAttribute, &count, BP_CU_MULTIPROCESSORS, context->device);
+    context->target.multiprocessors = count > 0 ? (uint32_t)count : 0;
     int capability = 10 * major + minor;
     bool able =
         row->exact ? capability == (int)row->capability : capability >= (int)row->capability;

@@ -40,10 +40,10 @@ static uint32_t parameter_place(const bp_cuda_launch *launch, const bp_cuda_para
     return (from + alignment - 1) / alignment * alignment;
 }
 
-enum { MAP_ALIGN = 64 /* of a map in the host's memory */ };
+enum { MAP_ALIGN = 128 /* of a map in the host's memory */ };
 
 /* The driver makes the map where it wants it to lie. */
-static bp_status parameter_map(const cuda_context *context, const bp_linked_op *op,
+static bp_status parameter_map(cuda_context *context, const bp_linked_op *op,
                                const bp_cuda_launch *launch, const bp_cuda_parameter *parameter,
                                unsigned char *to)
 {
@@ -60,11 +60,11 @@ static bp_status parameter_map(const cuda_context *context, const bp_linked_op *
         made, type, map.directions, (void *)(uintptr_t)address, map.extents, map.pitch, map.box,
         steps, 0, BP_CU_MAP_SWIZZLE_128, BP_CU_MAP_L2_128, 0);
     memcpy(to, made, BP_CUDA_MAP_BYTES);
-    return result == BP_CU_SUCCESS ? BP_OK : BP_ERR_FIT;
+    return cuda_check(context, result, "cuTensorMapEncodeTiled");
 }
 
 /* The low half of a word comes first: GPUs and their hosts are little-endian. */
-bp_status cuda_parameters_write(const cuda_context *context, const bp_linked_op *op,
+bp_status cuda_parameters_write(cuda_context *context, const bp_linked_op *op,
                                 const bp_cuda_launch *launch,
                                 unsigned char to[CUDA_PARAMETERS_BYTES], uint32_t *bytes)
 {

@@ -159,8 +159,9 @@ static void product_plan(bp_cuda_plan *plan, const fp8_room *room, const fp8_ope
 {
     const bp_matmul_fp8_scalars *s = plan->op->scalars;
     const uint64_t tiles = bp_size_ceil_div(a->lines, TILE) * bp_size_ceil_div(b->lines, TILE);
+    const uint64_t most = bp_cuda_blocks(plan->target);
     if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_matmul_fp8, BP_CUDA_FUNCTION_matmul_fp8,
-                       tiles < HOPPER_BLOCKS ? tiles : HOPPER_BLOCKS, 1, THREADS)) {
+                       tiles < most ? tiles : most, 1, THREADS)) {
         return;
     }
     plan->launch[plan->count - 1].shared_bytes = SHARED;

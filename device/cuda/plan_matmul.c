@@ -208,11 +208,13 @@ void bp_cuda_product_map(bp_cuda_plan *plan, uint32_t operand, int64_t lines, in
 }
 
 /* Clocks that a product takes in such tiles, and the blocks of a split. */
-static uint64_t hopper_clocks(const bp_matmul_scalars *s, const matmul_shape *shape,
-                              const bp_hopper_tile *tile, uint64_t *blocks)
+static uint64_t hopper_clocks(const bp_cuda_target *target, const bp_matmul_scalars *s,
+                              const matmul_shape *shape, const bp_hopper_tile *tile,
+                              uint64_t *blocks)
 {
     const uint64_t tiles = bp_cuda_cut(s->m, tile->rows) * bp_cuda_cut(s->n, tile->columns);
-    const uint64_t room = shape->splits < HOPPER_BLOCKS ? HOPPER_BLOCKS / shape->splits : 1;
+    const uint64_t most = bp_cuda_blocks(target);
+    const uint64_t room = shape->splits < most ? most / shape->splits : 1;
     const uint64_t slices = (shape->depth + HOPPER_SLICE - 1) / HOPPER_SLICE;
     *blocks = least(tiles, room);
     return (tiles + *blocks - 1) / *blocks * (slices * tile->slice_clocks + tile->tile_clocks);
@@ -225,10 +227,10 @@ static const bp_hopper_tile *hopper_tile(const bp_cuda_target *target, const bp_
 {
     const bool told = target->tile > 0 && target->tile <= BP_HOPPER_TILES;
     const bp_hopper_tile *best = &bp_hopper_tiles[told ? target->tile - 1 : 0];
-    uint64_t fewest = hopper_clocks(s, shape, best, blocks);
+    uint64_t fewest = hopper_clocks(target, s, shape, best, blocks);
     for (size_t i = 1; !told && i < BP_HOPPER_TILES; i++) {
         uint64_t other;
-        const uint64_t clocks = hopper_clocks(s, shape, &bp_hopper_tiles[i], &other);
+        const uint64_t clocks = hopper_clocks(target, s, shape, &bp_hopper_tiles[i], &other);
         if (clocks < fewest) {
             fewest = clocks;
             best = &bp_hopper_tiles[i];

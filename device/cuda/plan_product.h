@@ -22,7 +22,7 @@
 
 #define TENSOR_THREADS 128
 
-#define HOPPER_BLOCKS 132 /* that run at once; each makes one tile after the other */
+#define HOPPER_BLOCKS 132 /* that run at once on most; what is split is counted by it on all */
 #define HOPPER_LEAST  48  /* fewer blocks leave too much of the GPU idle */
 #define HOPPER_BOX    64
 #define HOPPER_MAP    131072 /* bytes: hardware may look so far behind the start of a tensor */
@@ -32,6 +32,12 @@
 #define HOPPER_ROWS  "rows that are no multiples of 16 bytes apart"
 #define HOPPER_SMALL "an operand of less than 128 KiB"
 #define HOPPER_FEW   "fewer than 48 tiles of 128 x 128"
+
+/* How many blocks run at once, each of which makes one tile after the other. */
+static inline uint64_t bp_cuda_blocks(const bp_cuda_target *target)
+{
+    return target->multiprocessors > 0 ? target->multiprocessors : HOPPER_BLOCKS;
+}
 
 /* Whether an operand of `lines` lines of 16-bit elements is no smaller than what hardware may look
  * at. */

@@ -62,7 +62,7 @@ static bool quantised_begin(bp_cuda_plan *plan, bool hopper)
     const bool tensor = plan->dtype != BP_F32;
     uint64_t tiles = quantised_tiles(s, hopper ? HOPPER_TILE : TILE);
     if (hopper) {
-        tiles = tiles < HOPPER_BLOCKS ? tiles : HOPPER_BLOCKS;
+        tiles = tiles < bp_cuda_blocks(plan->target) ? tiles : bp_cuda_blocks(plan->target);
         if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_quantised_hopper,
                            BP_CUDA_FUNCTION_matmul_quantised_hopper, tiles, 1, HOPPER_THREADS)) {
             return false;

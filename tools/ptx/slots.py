@@ -228,6 +228,17 @@ def ends(code):
     return made
 
 
+def scores(code):
+    """Instructions and clocks for a score of attention: of the shortest way through the loop over
+    tiles of keys of 64, in which a thread has 32 scores; None: the kernel is not of this kind."""
+    loops = [loop for loop in code.loops() if code.count(code.within(loop), "HGMMA")]
+    if "attention" not in code.name or not loops:
+        return None
+    loop = max(loops, key=lambda l: l[1] - l[0])
+    way = code.way(loop[0], loop[1], set(code.within(loop)))
+    return way[0] / 32, way[1] / 32
+
+
 def mainloops(code):
     """The innermost loops with tensor instructions: how many of these, and how many instructions."""
     loops = code.loops()
@@ -315,12 +326,21 @@ all of these compilers to no spills, no warning, registers that fit, and to the 
 
 ## What follows the sums of a product
 
-Instructions of a thread for four sums: in the innermost loop, and around it where a loop goes through pieces of a
-tile (-: it does not, and what is around is not counted). A scheduler of a multiprocessor issues one a clock.
-Clocks are those of one warp alone, with what the compiler makes it wait. Commit 072d79fc had 133 to 410 instructions for four sums.
+Instructions of a thread for four sums are those in the innermost loop and around it. Around is counted where a loop
+goes through pieces of a tile (-: there is none). A scheduler of a multiprocessor issues one a clock.
+Clocks are those of one warp alone, with what the compiler makes it wait. Commit
+072d79fc had 133 to 410 instructions for four sums.
 
 | module | kernel | form | loop | around | together | clocks |
 |---|---|---|---|---|---|---|
+%s
+
+## Attention on Hopper
+
+Instructions of a thread for a score, of heads of 64, in a turn of the loop over tiles of 64 keys or queries.
+
+| kernel | instructions | clocks |
+|---|---|---|
 %s
 
 ## Loops with tensor instructions
@@ -340,7 +360,7 @@ All ways of an operand's layout and type are in one loop; a turn goes one of the
 
 
 def write(path, pairs, nvdisasm, rows):
-    newest, said, ends_rows, loop_rows = pairs[-1][0], {}, [], []
+    newest, said, ends_rows, loop_rows, score_rows = pairs[-1][0], {}, [], [], []
     for version, row, codes, facts, warnings in every(pairs, nvdisasm[1], rows):
         known = said.setdefault(version, [0, 0, 0, 0])
         known[0] += len(facts)
@@ -351,13 +371,15 @@ def write(path, pairs, nvdisasm, rows):
             ends_rows += ["| %s | %s | %s | %.1f | %s | %.1f | %.0f |" % (
                 row["name"], code.name, name, f[0], "%.1f" % f[2] if f[2] else "-", f[0] + f[2],
                 f[1] + f[3]) for name, f in ends(code).items()]
+            if scores(code):
+                score_rows.append("| %s | %.1f | %.1f |" % (code.name, *scores(code)))
             loops = ", ".join("%d of %d" % loop for loop in mainloops(code))
             if loops:
                 loop_rows.append("| %s | %s | %d | %d | %s |" % (
                     row["name"], code.name, facts[code.name][0], 16 * len(code.ops), loops))
     with open(path, "w", encoding="ascii") as page:
         page.write(PAGE % (datetime.date.today().isoformat(), ", ".join(v for v, _ in pairs),
-                           nvdisasm[0], "\n".join(ends_rows), "\n".join(loop_rows),
+                           nvdisasm[0], "\n".join(ends_rows), "\n".join(score_rows), "\n".join(loop_rows),
                            "\n".join("| %s | %d | %d | %d | %d |" % (v, *k) for v, k in said.items())))
 
 
@@ -372,6 +394,8 @@ def show(pairs, nvdisasm, rows):
                     "HGMMA", "HMMA", "LDS", "STS", "LDG", "STG", "FFMA", "FADD", "MUFU", "SHFL", "BAR")]
                 print("    %5d to %5d: %4d instructions, %s" % (
                     *loop, len(inside), ", ".join(c for c in counts if not c.endswith(" 0"))))
+            if scores(code):
+                print("    %.1f instructions and %.1f clocks for a score" % scores(code))
             for name, figures in ends(code).items():
                 print("    %s: %.1f and %.1f instructions for four sums" % (name, figures[0], figures[2]))
 

@@ -34,6 +34,7 @@ BP_DEVICE void desk_set(desk *d, const bp_attention *at, const bp_step_block *st
     d->flags |= at->width > 64 ? IS_WIDE : 0;
     d->flags |= at->cap > 0.0f ? IS_CAPPED : 0;
     d->flags |= bp_attention_packed(at) ? IS_PACKED : 0;
+    d->flags |= at->scale > 0.0f && (bp_float_bits(at->scale) & 0x7fffff) == 0 ? IS_EXACT : 0;
     uint32_t width = (uint32_t)at->width, group = (uint32_t)(at->heads / at->kv_heads);
     d->q = (uint32_t)d->head.number * width;
     d->k = ((uint32_t)at->heads + (uint32_t)d->head.number / group) * width;
@@ -102,14 +103,17 @@ typedef struct running {
     float shrink; /* what the newest tile of keys does to the sums before it */
 } running;
 
+/* Where the element i of the thread's row `turn`, 0 or 1, is among its scores. */
+#define OF_ROW(i, turn) ((i) / 2 * 4 + (i) % 2 + 2 * (turn))
+
 /* The sum of a row over its four threads, in all of them, in attention_body.cuh's order: over
  * keys 16 apart, then 8, 4, 2 and 1. */
-BP_DEVICE float row_sum(const float score[SCORES])
+BP_DEVICE float row_sum(const float score[SCORES], uint32_t turn)
 {
     float part[2][2];
 #pragma unroll
     for (uint32_t i = 0; i < SCORES / 2; i++) {
-        float p = score[i / 2 * 4 + i % 2];
+        float p = score[OF_ROW(i, turn)];
         float *to = &part[i / 2 % 2][i % 2];
         *to = i < 4 ? p : *to + p;
     }
@@ -126,70 +130,90 @@ BP_DEVICE float row_max(float a)
 {
 #pragma unroll
     for (int distance = 2; distance > 0; distance /= 2) {
-        float b = __shfl_xor_sync(BP_ALL_LANES, a, distance);
-        a = b > a ? b : a;
+        a = fmaxf(__shfl_xor_sync(BP_ALL_LANES, a, distance), a);
     }
     return a;
 }
 
-/* The thread's first row of a tile of dot products becomes weights, and its state moves on. */
-BP_DEVICE void advance(float score[SCORES], running *state, const desk *d, uint32_t row,
-                       uint32_t key, bool whole)
+/* The largest of a thread's scores of a row; not a number counts as none. */
+BP_DEVICE float scores_max(const float score[SCORES], uint32_t turn)
 {
-    float scale = (d->flags & IS_CAPPED) != 0 ? 1.0f : d->at->scale;
-    float largest = state->most;
+    float part[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
 #pragma unroll
     for (uint32_t i = 0; i < SCORES / 2; i++) {
-        score[i / 2 * 4 + i % 2] *= scale;
+        part[i % 4] = fmaxf(part[i % 4], score[OF_ROW(i, turn)]);
+    }
+    return fmaxf(fmaxf(part[0], part[1]), fmaxf(part[2], part[3]));
+}
+
+/* bp_expf_inline() of x <= 40, or not a number, in fewer instructions and with its bits: 2^(n + 64)
+ * is normal and a shift away where the constant that rounds has n's offset in its low bits, and
+ * 2^-64 rounds what is below the smallest normal number once, as there. */
+#define EXP_SHIFT (127.0f + 64.0f)
+BP_DEVICE float exp_below(float x)
+{
+    float t, n, r;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(BP_EXP_LOWEST));
+    t = fmaf(x, BP_LOG2_E_F, BP_ROUND_F + EXP_SHIFT);
+    n = t - (BP_ROUND_F + EXP_SHIFT);
+    r = fmaf(n, -BP_LN2_HIGH_F, x);
+    r = fmaf(n, -BP_LN2_LOW_F, r);
+    return (1.0f + bp_expm1_reduced(r)) * bp_float_from_bits(bp_float_bits(t) << 23) * 0x1p-64f;
+}
+
+/* A row of the thread's, 0 or 1, of a tile of dot products becomes weights, and its state moves on.
+ */
+BP_DEVICE void advance(float score[SCORES], running *state, const desk *d, uint32_t turn,
+                       uint32_t key, bool whole)
+{
+    const uint32_t row = own_line() + 8 * turn;
+    float scale = d->at->scale;
+    if ((d->flags & IS_CAPPED) != 0) {
+        scale = 1.0f;
+    } else if ((d->flags & IS_EXACT) == 0) {
+#pragma unroll
+        for (uint32_t i = 0; i < SCORES / 2; i++) {
+            score[OF_ROW(i, turn)] *= scale;
+        }
+        scale = 1.0f;
     }
     if (!whole) {
         uint64_t there = sight_columns(&d->see, d->first + row, key, d->edges[row], false);
 #pragma unroll
         for (uint32_t i = 0; i < SCORES / 2; i++) {
-            float *w = &score[i / 2 * 4 + i % 2];
+            float *w = &score[OF_ROW(i, turn)];
             *w = (there >> (i / 2 * 8 + i % 2) & 1) != 0 ? *w : -INFINITY;
         }
     }
-#pragma unroll
-    for (uint32_t i = 0; i < SCORES / 2; i++) {
-        float w = score[i / 2 * 4 + i % 2];
-        largest = w > largest ? w : largest;
-    }
-    largest = row_max(largest);
+    const float largest = row_max(fmaxf(scores_max(score, turn) * scale, state->most));
     float top = largest > -INFINITY ? largest : 0.0f; /* none of this window yet */
 #pragma unroll
     for (uint32_t i = 0; i < SCORES / 2; i++) {
-        float *w = &score[i / 2 * 4 + i % 2];
-        *w = bp_expf_inline(*w - top);
+        float *w = &score[OF_ROW(i, turn)];
+        *w = exp_below(fmaf(*w, scale, -top));
     }
-    state->shrink = bp_expf_inline(state->most - top);
+    state->shrink = exp_below(state->most - top);
     state->most = largest;
-    state->total = fmaf(state->total, state->shrink, row_sum(score));
+    state->total = fmaf(state->total, state->shrink, row_sum(score, turn));
     if ((d->flags & IS_DROPS) != 0) {
         uint64_t kept = kept_of(d, row) >> own_column();
 #pragma unroll
         for (uint32_t i = 0; i < SCORES / 2; i++) {
-            float *w = &score[i / 2 * 4 + i % 2];
+            float *w = &score[OF_ROW(i, turn)];
             *w *= (kept >> (i / 2 * 8 + i % 2) & 1) != 0 ? d->at->factor : 0.0f;
         }
     }
 }
 
-/* Both rows, one after the other with the same code. */
-BP_DEVICE void advance_tile(float score[SCORES], running state[2], desk *d, uint32_t key)
+BP_DEVICE void advance_tile(float score[SCORES], running state[2], const desk *d, uint32_t key)
 {
     bool whole = tile_whole(d, d->first, key, false);
     if ((d->flags & IS_CAPPED) != 0) {
         tile_cap(score, d->at);
     }
-#pragma unroll 1
+#pragma unroll
     for (uint32_t turn = 0; turn < 2; turn++) {
-        flags_forget(&d->flags);
-        advance(score, &state[0], d, own_line() + 8 * turn, key, whole);
-        lines_swap(score);
-        running one = state[0];
-        state[0] = state[1];
-        state[1] = one;
+        advance(score, &state[turn], d, turn, key, whole);
     }
 }
 

@@ -201,17 +201,6 @@ BP_DEVICE void tile_store(void *to, uint64_t pitch, uint64_t first, const float 
     }
 }
 
-/* The other of the thread's two lines takes the place of the first, and this one its place. */
-BP_DEVICE void lines_swap(float score[SCORES])
-{
-#pragma unroll
-    for (uint32_t i = 0; i < SCORES; i += i % 4 == 0 ? 1 : 3) {
-        float one = score[i];
-        score[i] = score[i + 2];
-        score[i + 2] = one;
-    }
-}
-
 /* Dot products become capped scores, four at a time, so that the code is there once. */
 BP_DEVICE void tile_cap(float score[SCORES], const bp_attention *at)
 {
@@ -230,12 +219,14 @@ BP_DEVICE void tile_cap(float score[SCORES], const bp_attention *at)
 }
 
 /* What a call is: of half elements, with dropout, with heads of 128, with capped scores, of packed
- * documents. */
+ * documents; with a scale that is a power of two, so that a score need not be rounded before the
+ * largest is subtracted. */
 #define IS_HALF   1u
 #define IS_DROPS  2u
 #define IS_WIDE   4u
 #define IS_CAPPED 8u
 #define IS_PACKED 16u
+#define IS_EXACT  32u
 
 /* Makes the compiler forget that they stay the same from turn to turn of a loop: it would write the
  * loop once for each. */

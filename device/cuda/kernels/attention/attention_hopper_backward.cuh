@@ -11,24 +11,25 @@ typedef struct known {
     const float *all; /* 64 log-sum-exps, then 64 deltas */
 } known;
 
-/* A thread's first line of dot products q . k becomes probabilities. A dropped one gets a minus
- * sign; pairs that are not there become 0. `turned`: lines are keys, columns queries. */
-BP_DEVICE void probabilities(float score[SCORES], const desk *d, const known *rows, uint32_t line,
-                             uint64_t there, bool turned)
+/* A thread's line `turn`, 0 or 1, of dot products q . k becomes probabilities. A dropped one gets a
+ * minus sign. `turned`: lines are keys, columns queries. */
+BP_DEVICE void probabilities(float score[SCORES], const desk *d, const known *rows, uint32_t turn,
+                             bool turned)
 {
-    float scale = (d->flags & IS_CAPPED) != 0 ? 1.0f : d->at->scale;
-    uint64_t kept = (d->flags & IS_DROPS) != 0 && !turned ? kept_of(d, line) >> own_column() : 0;
+    const float scale = (d->flags & IS_CAPPED) != 0 ? 1.0f : d->at->scale;
+    const uint32_t line = own_line() + 8 * turn;
 #pragma unroll
     for (uint32_t i = 0; i < SCORES / 2; i++) {
-        float *w = &score[i / 2 * 4 + i % 2];
-        uint32_t column = i / 2 * 8 + own_column() + i % 2;
-        float lse = turned ? rows->all[column] : rows->lse[0];
-        *w = bp_expf_inline(*w * scale - lse);
+        float *w = &score[OF_ROW(i, turn)];
+        const uint32_t column = i / 2 * 8 + own_column() + i % 2;
+        const float lse = turned ? rows->all[column] : rows->lse[turn];
+        *w = exp_below(*w * scale - lse);
     }
     if ((d->flags & IS_DROPS) != 0) {
+        const uint64_t kept = !turned ? kept_of(d, line) >> own_column() : 0;
 #pragma unroll
         for (uint32_t i = 0; i < SCORES / 2; i++) {
-            float *w = &score[i / 2 * 4 + i % 2];
+            float *w = &score[OF_ROW(i, turn)];
             uint32_t query = i / 2 * 8 + own_column() + i % 2;
             uint64_t bits = turned
                                 ? (uint64_t)d->kept[query * 4 + threadIdx.x / BP_WARP] >> line % 16
@@ -36,33 +37,36 @@ BP_DEVICE void probabilities(float score[SCORES], const desk *d, const known *ro
             *w = (bits & 1) != 0 ? *w : -*w;
         }
     }
+}
+
+/* Pairs that are not there become 0. */
+BP_DEVICE void pairs_clear(float score[SCORES], uint32_t turn, uint64_t there)
+{
 #pragma unroll
     for (uint32_t i = 0; i < SCORES / 2; i++) {
-        float *w = &score[i / 2 * 4 + i % 2];
+        float *w = &score[OF_ROW(i, turn)];
         *w = (there >> (i / 2 * 8 + i % 2) & 1) != 0 ? *w : 0.0f;
     }
 }
 
-/* Both lines, one after the other with the same code. */
-BP_DEVICE void probabilities_tile(float score[SCORES], desk *d, known *rows, uint32_t query,
+BP_DEVICE void probabilities_tile(float score[SCORES], desk *d, const known *rows, uint32_t query,
                                   uint32_t key, bool turned)
 {
-    bool whole = tile_whole(d, query, key, turned);
+    const bool whole = tile_whole(d, query, key, turned);
     if ((d->flags & IS_CAPPED) != 0) {
         tile_cap(score, d->at);
     }
-#pragma unroll 1
+#pragma unroll
     for (uint32_t turn = 0; turn < 2; turn++) {
         flags_forget(&d->flags);
-        uint32_t line = own_line() + 8 * turn;
-        int32_t edge = d->edges[line];
-        uint64_t there = turned ? sight_columns(&d->see, key + line, query, edge, true)
-                                : sight_columns(&d->see, query + line, key, edge, false);
-        probabilities(score, d, rows, line, whole ? ~(uint64_t)0 : there, turned);
-        lines_swap(score);
-        float one = rows->lse[0];
-        rows->lse[0] = rows->lse[1];
-        rows->lse[1] = one;
+        probabilities(score, d, rows, turn, turned);
+        if (!whole) {
+            const uint32_t line = own_line() + 8 * turn;
+            const int32_t edge = d->edges[line];
+            pairs_clear(score, turn,
+                        turned ? sight_columns(&d->see, key + line, query, edge, true)
+                               : sight_columns(&d->see, query + line, key, edge, false));
+        }
     }
 }
 

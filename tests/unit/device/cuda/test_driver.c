@@ -115,7 +115,9 @@ static void targets_have_names(void **state)
     assert_null(bp_cuda_target_for(75, 64 * 1024, 13000));
     assert_null(bp_cuda_target_for(80, 163 * 1024, 11080));
     assert_string_equal(bp_cuda_target_for(86, 99 * 1024, 12000)->name, "sm_80");
-    assert_string_equal(bp_cuda_target_for(90, 227 * 1024, 12020)->name, "sm_90a");
+    assert_string_equal(bp_cuda_target_for(90, 227 * 1024, 12080)->name, "sm_90a");
+    assert_string_equal(bp_cuda_target_for(90, 227 * 1024, 12060)->name, "sm_80");
+    assert_string_equal(bp_cuda_target_for(90, 164 * 1024, 13000)->name, "sm_80");
     assert_string_equal(bp_cuda_target_for(120, 99 * 1024, 13000)->name, "sm_80");
     const bp_cuda_target target = bp_cuda_target_of(bp_cuda_target_find("sm_90a"), true);
     assert_true(target.hopper && target.tf32);

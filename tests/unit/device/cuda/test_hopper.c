@@ -301,6 +301,34 @@ static void tiles_have_the_same_bits(void **state)
     }
 }
 
+/* What the driver says of a tensor map that it does not make is the error. */
+/* verifies device-12.8cb0 */
+static void a_tensor_map_that_fails_is_told(void **state)
+{
+    (void)state;
+    kernel_case c;
+    uint8_t dtypes[BP_OPERANDS_MAX];
+    unsigned char memory[4096];
+    bp_error error = {0};
+    memset(dtypes, BP_BF16, sizeof dtypes);
+    set_device("sm_90", 0);
+    ((cuda_context *)cuda.context)->error = &error;
+    kernel_case_init_typed(&c, &bp_device_cuda, BP_KERNEL_matmul, &many.scalars, 1, NOTHING,
+                           dtypes);
+    const bp_linked_op op = {c.kernel, c.tuples, c.offsets, c.scalars, c.dtypes, BP_OFFSET_ABSENT};
+    const bp_linked_program program = {&op, 1};
+    set("PTXVM_FAULT", "cuTensorMapEncodeTiled:1:1");
+    if (!driver.real) {
+        assert_int_equal(bp_device_cuda.link(cuda.context, 1, &program, memory, sizeof memory),
+                         BP_ERR_DEVICE);
+        assert_non_null(strstr(error.name, "matmul: CUDA_ERROR_INVALID_VALUE"));
+        assert_non_null(strstr(error.name, "cuTensorMapEncodeTiled"));
+    }
+    set("PTXVM_FAULT", "");
+    kernel_case_free(&c);
+    close_device();
+}
+
 typedef struct quantised {
     bp_matmul_quantised_scalars scalars;
     uint32_t absent; /* of those that products have too */
@@ -513,6 +541,7 @@ int main(void)
         cmocka_unit_test(tiles_of_other_documents_are_left_out),
         cmocka_unit_test(products_have_the_same_bits),
         cmocka_unit_test(tiles_have_the_same_bits),
+        cmocka_unit_test(a_tensor_map_that_fails_is_told),
         cmocka_unit_test(quantised_products_have_the_same_bits),
     };
     if (!fake_driver_load(&driver)) {

@@ -34,10 +34,15 @@ static const char copy_80[] = TEXT("7.4", "sm_80", "copy", "80");
 static const char copy_90a[] = TEXT("8.0", "sm_90a", "copy", "90");
 static const char norm_80[] = TEXT("7.4", "sm_80", "norm", "80");
 static const char norm_90a[] = TEXT("8.0", "sm_90a", "norm", "fly.me.to.the.moon");
+static const char table_80[] = TEXT("7.4", "sm_80", "table", "80");
+static const char table_90a[] = ".version 8.0\n.target sm_90a\n.address_size 64\n"
+                                ".visible .entry table(.param .u64 to)\n"
+                                "{\n.local .align 4 .b8 depot[16];\nret;\n}\n";
 static const char rotary_90a[] = TEXT("8.0", "sm_90a", "rotary", "fly.me.to.the.moon");
 
 static const bp_cuda_function copies[16] = {[BP_CUDA_FUNCTION_copy] = {"copy", 0}};
 static const bp_cuda_function norms[16] = {[BP_CUDA_FUNCTION_layernorm_forward] = {"norm", 0}};
+static const bp_cuda_function tables[16] = {[BP_CUDA_FUNCTION_embedding_forward] = {"table", 0}};
 static const bp_cuda_function rotaries[16] = {[BP_CUDA_FUNCTION_rotary_table] = {"rotary", 0}};
 
 #define ROW(name, target, family, types, text, functions)                                          \
@@ -54,6 +59,8 @@ const bp_cuda_module bp_cuda_modules[] = {
     ROW("copy", "sm_80", elementwise, ANY, copy_80, copies),
     ROW("norm", "sm_80", layernorm, ANY, norm_80, norms),
     ROW("norm_90", "sm_90a", layernorm, ANY, norm_90a, norms),
+    ROW("table", "sm_80", embedding, ANY, table_80, tables),
+    ROW("table_90", "sm_90a", embedding, ANY, table_90a, tables),
     ROW("rotary", "sm_90a", rotary, ANY, rotary_90a, rotaries),
 };
 const uint32_t bp_cuda_module_count = sizeof bp_cuda_modules / sizeof bp_cuda_modules[0];
@@ -195,6 +202,27 @@ static void a_refused_text_is_replaced(void **state)
     assert_int_equal(on.ledger(NULL, 0), 0);
 }
 
+/* A special text whose registers the driver's compiler keeps in memory is there for nothing. */
+/* verifies device-19.95b6 */
+static void a_text_that_spills_is_replaced(void **state)
+{
+    bench *b = *state;
+    open_on(b, "sm_90", "sm_90a");
+    assert_int_equal(link_kernel(b, BP_KERNEL_embedding_forward, BP_F32), BP_OK);
+    assert_int_equal(on.calls("cuModuleLoadDataEx"), 2);
+    assert_int_equal(on.calls("cuModuleUnload"), 1);
+    assert_non_null(strstr(bp_cuda_log(b->memory),
+                           "table_90: the driver's compiler spills registers of the text for "
+                           "sm_90a; a text for every GPU is used instead"));
+    bp_device_cuda.close(b->memory);
+    assert_int_equal(on.ledger(NULL, 0), 0);
+    open_on(b, "sm_90", "sm_90a");
+    on.set("PTXVM_FAULT", "cuFuncGetAttribute:1:1");
+    assert_int_equal(link_kernel(b, BP_KERNEL_embedding_forward, BP_F32), BP_ERR_DEVICE);
+    on.set("PTXVM_FAULT", "");
+    bp_device_cuda.close(b->memory);
+}
+
 /* Any result but a lost context: also of a driver whose compiler says nothing. */
 /* verifies device-19.95b6 */
 static void drivers_that_say_nothing_are_fallen_back_from(void **state)
@@ -236,6 +264,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_most_special_text_that_runs_is_chosen, setup, teardown),
         cmocka_unit_test_setup_teardown(the_best_target_of_a_gpu_has_them, setup, teardown),
         cmocka_unit_test_setup_teardown(a_refused_text_is_replaced, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_text_that_spills_is_replaced, setup, teardown),
         cmocka_unit_test_setup_teardown(drivers_that_say_nothing_are_fallen_back_from, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(without_another_text_it_is_an_error, setup, teardown),
