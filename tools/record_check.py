@@ -29,6 +29,7 @@ LINES = {
     "eval": "eval count, loss real, targets count, metric text, value real",
     "state": "state count, state_digest hex16, verified count may",
     "roll": "roll count, from count, to count, batches count, state_digest hex16",
+    "rollout": "rollout count, prompts text, tokens text, ended text, ids text, batch hex64, rewards text, advantages text",
     "end": "end count, state_digest hex16, files exports",
 }
 LINES = {kind: [rule.split() for rule in rules.split(",")] for kind, rules in LINES.items()}

@@ -37,6 +37,17 @@ check $? "resumed: the same record" "$out$err"
 run replay "$work/a"
 [[ $code -eq 0 ]] && grep -q '^6 of 6 steps proven' <<<"$out"
 check $? "replayed" "$out$err"
+# Phases of the plan; and its bytes are those of the run.
+run plan "${how[@]:1}" --json
+planned=$(json arena_bytes)
+[[ $code -eq 0 && $(json generating_bytes) -le $planned && $(json training_bytes) -le $planned && $(json slots) -eq 8 ]]
+check $? "plan: both phases" "$out$err"
+run "${how[@]}" --max-steps 1 --json --output-dir "$work/l"
+[[ $code -eq 0 && $(json arena_bytes) -eq $planned ]]
+check $? "the bytes of the run are those of the plan" "$out$err"
+expect 0 '^generating  [0-9,]+ bytes with the state, 8 sequences of 64 tokens at once' \
+    plan --task grpo --model tiny --reward think --max-seq-length 64 --max-completion-length 32
+expect 2 '--max-seq-length: a row has no room for a prompt' plan --task grpo --model tiny --max-seq-length 64 --max-completion-length 64
 for type in grpo dr_grpo bnpo gspo cispo sapo luspo rloo reinforce_plus_plus; do
     run "${how[@]}" --max-steps 3 --loss-type $type --scale-rewards batch --output-dir "$work/l" --overwrite-output-dir
     check $code "--loss-type $type" "$out$err"
@@ -78,4 +89,23 @@ check $? "and the state is saved" "$out$err"
 run "${how[@]}" --max-steps 4 --output-dir "$work/n" --overwrite-output-dir --reward-command "bash $work/grader.sh" --reward-on-failure skip
 [[ $code -eq 0 ]] && grep -q 'completions have no answer: the reward command' <<<"$err"
 check $? "failures that are skipped are counted" "$out$err"
+# Rewards of a command are taken from the record, and a changed one is found.
+sed -i 's/-lt 70/-lt 9999/' "$work/grader.sh"
+run "${how[@]}" --max-steps 3 --output-dir "$work/n" --overwrite-output-dir --reward-command "bash $work/grader.sh"
+check $code "rewards of a command" "$out$err"
+rm "$work/grader.sh"
+run replay "$work/n"
+[[ $code -eq 0 ]] && grep -q '^3 of 3 steps proven' <<<"$out"
+check $? "replayed without the command" "$out$err"
+python3 - "$work/n/record.jsonl" <<'P'
+import sys
+lines = open(sys.argv[1]).read().splitlines()
+for i, line in enumerate(lines):
+    if line.startswith('{"rollout":2'):
+        at = line.index('"rewards":"') + 11
+        line = line[:at] + ("4" if line[at] != "4" else "3") + line[at + 1:]
+    lines[i] = line
+open(sys.argv[1], "w").write("\n".join(lines) + "\n")
+P
+expect 4 "chain is not that of the lines" replay "$work/n"
 finish

@@ -8,6 +8,7 @@
 awk 'BEGIN { for (i = 0; i < 200; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 for ((i = 0; i < 12; i++)); do
     echo "{\"messages\": [{\"role\": \"user\", \"content\": \"say $i\"}, {\"role\": \"assistant\", \"content\": \"it is $i\"}]}" >>"$work/chat.jsonl"
+    echo "{\"prompt\": \"q$i: \", \"answer\": $i}" >>"$work/prompts.jsonl"
     echo "{\"prompt\": \"q$i: \", \"chosen\": \"good\", \"rejected\": \"bad\"}" >>"$work/pairs.jsonl"
 done
 echo '{% for m in messages %}{{ m.role[0] + ":" + m.content + ";" }}{% endfor %}' >"$work/short"
@@ -35,6 +36,7 @@ begins chat --model tiny --data "$work/chat.jsonl" --chat-template "$work/short"
 expect 0 '' distill --model "$work/runs/resumed" --data "$work/text" --max-seq-length 32 --distill-top-k 4 --output "$work/said"
 begins distill "${text[@]}" --distill "$work/said"
 begins preference --model tiny --data "$work/pairs.jsonl" --task dpo
+begins rewards --model tiny --data "$work/prompts.jsonl" --task grpo --reward contains:a --num-generations 2 --max-completion-length 4
 begins images --model tests/golden/vit --data tests/golden/vit/images.csv --max-seq-length 192
 begins adapters --model "$work/runs/resumed" --data "$work/text" --lora-r 2
 begins rolled --model tiny --data "$work/spikes" --data-format bytes --max-steps 160 --save-steps 40 --logging-steps 1000 \

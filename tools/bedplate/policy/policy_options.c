@@ -194,3 +194,38 @@ bp_status policy_fill(session *s, uint32_t longest, rollout_choice *choice)
     s->spec.policy_temperature = set->temperature;
     return longest > 0 ? policy_choose_slots(s, longest, choice) : BP_OK;
 }
+
+/* The state lives through both phases, so each is measured with it: the other one made as small as
+ * it can be. */
+bp_status policy_phases_find(const bp_spec *spec, policy_phases *phases, bp_error *error)
+{
+    bp_spec one = *spec;
+    *phases = (policy_phases){0, 0, 0, 0};
+    if (!spec->row_weights || spec->generate_context == 0) {
+        return BP_OK;
+    }
+    phases->slots = bp_spec_decode_rows(spec);
+    phases->tokens = spec->generate_context;
+    one.batch = one.accumulation = one.sequence = 1;
+    one.loss_rows = one.length_count = one.sequence_chunk = 0;
+    BP_TRY(dry_run_arena(&one, 0, &phases->generating, error));
+    one = *spec;
+    one.generate_context = one.generate_sequences = one.prefill_rows = 0;
+    return dry_run_arena(&one, 0, &phases->training, error);
+}
+
+void policy_phases_put(bp_text *text, const policy_phases *phases)
+{
+    if (phases->training == 0) {
+        return;
+    }
+    bp_text_string(text, "generating  ");
+    bp_text_grouped(text, phases->generating);
+    bp_text_string(text, " bytes with the state, ");
+    bp_text_u64(text, phases->slots);
+    bp_text_string(text, " sequences of ");
+    bp_text_u64(text, phases->tokens);
+    bp_text_string(text, " tokens at once\ntraining    ");
+    bp_text_grouped(text, phases->training);
+    bp_text_string(text, " bytes with the state\n");
+}

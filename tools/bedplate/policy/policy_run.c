@@ -12,6 +12,7 @@
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/policy/policy_options.h"
+#include "tools/bedplate/policy/policy_record.h"
 #include "tools/bedplate/ranks/ranks.h"
 
 static const char where[] = "grpo";
@@ -165,6 +166,35 @@ static uint64_t policy_lay_out(policy_run *p, char *at)
     return used;
 }
 
+bp_status policy_plan(policy_run *p, session *s)
+{
+    const settings *set = s->set;
+    const uint64_t most = set->max_completion_length;
+    if (!policy_asked(set)) {
+        return BP_OK;
+    }
+    if (set->data.count > 0) {
+        BP_TRY(policy_open(p, s));
+    } else {
+        const uint64_t room = set->sequence > 0 ? set->sequence : s->spec.sequence;
+        if (room <= most) {
+            return bp_error_limit(&s->error, BP_ERR_USAGE, where,
+                                  "a row has no room for a prompt before the longest completion "
+                                  "(--data gives the lengths of prompts)",
+                                  "--max-seq-length", (int64_t)room, BP_LIMIT_LEAST,
+                                  (int64_t)most + 1);
+        }
+        p->s = s;
+        p->prompts.longest = (uint32_t)(room - most);
+        BP_TRY(policy_numbers_read(set, &p->numbers, &p->scale, &s->error));
+        BP_TRY(policy_fill(s, p->prompts.longest, &p->choice));
+        p->count = s->spec.batch * s->spec.accumulation;
+        p->groups = p->count / p->choice.generations;
+    }
+    s->reference_bytes += policy_lay_out(p, NULL) + p->prompts.held.bytes + p->prompts.work.bytes;
+    return BP_OK;
+}
+
 static bp_status policy_identity(const policy_run *p, char *identity, size_t room)
 {
     bp_digest digest;
@@ -186,6 +216,35 @@ static bp_status policy_identity(const policy_run *p, char *identity, size_t roo
     return bp_text_flush(&out);
 }
 
+/* The command of a replay is not asked again: a record is no reason to execute what it names. */
+static bp_status policy_open_recorded(policy_run *p)
+{
+    session *s = p->s;
+    const char *rewards;
+    size_t digits;
+    BP_TRY(p->recorded(p->user, 0, &rewards, &digits));
+    const size_t columns = digits / 16 / p->count;
+    const uint32_t own = s->set->rewards.count;
+    const bool command = s->set->reward_command != NULL && columns > own;
+    return reward_open_recorded(&p->rewards, s->set, command ? (uint32_t)columns - own : 0,
+                                &s->error);
+}
+
+/* Functions are computed again, and compared with the record as all of its line is. */
+static bp_status policy_score(policy_run *p, uint64_t step)
+{
+    session *s = p->s;
+    const char *rewards;
+    size_t digits;
+    BP_TRY(reward_score(&p->rewards, p->cases, p->count, p->scores, &s->error));
+    if (p->recorded == NULL || p->rewards.count == p->rewards.function_count) {
+        return BP_OK;
+    }
+    BP_TRY(p->recorded(p->user, step + 1, &rewards, &digits));
+    return policy_record_scores(rewards, digits, p->count, p->rewards.count,
+                                p->rewards.function_count, p->scores, &s->error);
+}
+
 bp_status policy_start(policy_run *p, char *identity, size_t room)
 {
     session *s = p->s;
@@ -197,7 +256,8 @@ bp_status policy_start(policy_run *p, char *identity, size_t room)
     (void)policy_lay_out(p, p->held.address);
     s->reference_bytes += p->held.bytes + p->prompts.held.bytes + p->prompts.work.bytes;
     p->rewarded = true;
-    return reward_open(&p->rewards, s->set, &s->error);
+    return p->recorded != NULL ? policy_open_recorded(p)
+                               : reward_open(&p->rewards, s->set, &s->error);
 }
 
 /* The prompts of a step: the data in an order of its own in each epoch, the rest of which that is
@@ -317,7 +377,7 @@ bp_status policy_prepare(policy_run *p, uint64_t step)
     p->choice.step = step;
     BP_TRY(rollout_run(&s->runtime, &p->choice, p->asked, p->groups, p->made, p->work, &s->error));
     BP_TRY(policy_texts(p, step));
-    const bp_status scored = reward_score(&p->rewards, p->cases, p->count, p->scores, &s->error);
+    const bp_status scored = policy_score(p, step);
     policy_tell_failures(p);
     BP_TRY(scored);
     policy_weigh(p);

@@ -25,8 +25,10 @@ typedef struct policy_counts {
     double surprise; /* the mean of -log p over what was sampled: an estimate of the entropy */
 } policy_counts;
 
+typedef struct policy_run policy_run;
+
 /* Must not move once open. */
-typedef struct policy_run {
+struct policy_run {
     session *s; /* NULL: the task is another one */
     rollout_prompts prompts;
     rollout_choice choice;
@@ -60,7 +62,11 @@ typedef struct policy_run {
     bool differing;    /* it was printed that it answers differently */
     bp_source source;
     bp_teacher teacher;
-} policy_run;
+    /* A replay's: what the record has of a step's rewards as `digits` characters, of the first step
+     * there is where `step` is 0. NULL: rewards are asked for. */
+    bp_status (*recorded)(void *user, uint64_t step, const char **rewards, size_t *digits);
+    void *user;
+};
 
 /* Whether --task is this one. */
 bool policy_asked(const settings *set);
@@ -79,6 +85,20 @@ bp_status policy_check_others(session *s) BP_MUST_CHECK;
 /* Opens prompts and checks options, of a session that has begun; fills the spec. The source of the
  * run's feed is policy->source then. Nothing where the task is another one. */
 bp_status policy_open(policy_run *policy, session *s) BP_MUST_CHECK;
+
+/* Of a plan: the spec for prompts of --data, or, without, for what --max-seq-length has before the
+ * longest completion; and what the run would take of host memory. */
+bp_status policy_plan(policy_run *policy, session *s) BP_MUST_CHECK;
+
+/* Bytes of the arena if one of the phases were all of it. */
+typedef struct policy_phases {
+    uint64_t generating, training; /* both 0: the task is another one */
+    uint32_t slots, tokens;
+} policy_phases;
+
+bp_status policy_phases_find(const bp_spec *spec, policy_phases *phases,
+                             bp_error *error) BP_MUST_CHECK;
+void policy_phases_put(bp_text *text, const policy_phases *phases);
 
 /* Takes its memory and starts the reward command, once the spec is chosen. `identity`: room for
  * DISTILL_IDENTITY bytes, which name the prompts. */

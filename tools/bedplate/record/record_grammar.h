@@ -15,6 +15,7 @@ typedef enum record_kind {
     RECORD_EVAL,
     RECORD_STATE,
     RECORD_ROLL,
+    RECORD_ROLLOUT,
     RECORD_ENDED
 } record_kind;
 

@@ -12,6 +12,7 @@
 #include "core/base/storage.h"
 #include "tools/bedplate/runs/checkpoint_keys.h"
 #include "tools/bedplate/app/options.h"
+#include "tools/bedplate/policy/policy_record.h"
 #include "tools/bedplate/record/record_files.h"
 #include "tools/bedplate/record/record_read.h"
 #include "tools/bedplate/ranks/ranks.h"
@@ -472,6 +473,15 @@ void train_record_roll(checkpoint *c, uint64_t step, uint64_t digest)
     train_record_line_end(c);
     train_record_put_roll(events_begin(&c->log, "roll", step), step, c->target, digest);
     events_end(&c->log);
+}
+
+void train_record_rollout(checkpoint *c, uint64_t step, const policy_run *policy)
+{
+    if (policy->s == NULL || !ranks_leads(c->s->set)) {
+        return;
+    }
+    policy_record_put(record_begin(&c->book, "rollout", step), policy);
+    train_record_line_end(c);
 }
 
 bp_status train_record_end(checkpoint *c)

@@ -50,6 +50,10 @@ void train_record_state(checkpoint *c, uint64_t step, uint64_t digest);
 void train_record_put_roll(json_line *line, uint64_t step, uint64_t to, uint64_t digest);
 void train_record_roll(checkpoint *c, uint64_t step, uint64_t digest);
 
+/* After a step of --task grpo: what was generated and scored for it (policy_record.h). */
+struct policy_run;
+void train_record_rollout(checkpoint *c, uint64_t step, const struct policy_run *policy);
+
 /* record_reopen and record_sync of the run's record. What they or a line found of the file, that it
  * was cut or moved, is told on stderr and in the events. */
 void train_record_reopen(checkpoint *c);

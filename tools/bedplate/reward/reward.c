@@ -78,7 +78,8 @@ bool reward_named(const settings *set)
     return set->rewards.count > 0 || set->reward_command != NULL;
 }
 
-bp_status reward_open(reward_set *rewards, const settings *set, bp_error *error)
+/* Functions, and their number with the parts of a command. */
+static bp_status functions_read(reward_set *rewards, const settings *set, bp_error *error)
 {
     memset(rewards, 0, sizeof *rewards);
     if (!reward_named(set)) {
@@ -94,14 +95,33 @@ bp_status reward_open(reward_set *rewards, const settings *set, bp_error *error)
         BP_TRY(reward_builtin_read(&rewards->functions[f], set->rewards.item[f], error));
     }
     rewards->function_count = rewards->count = set->rewards.count;
-    if (set->reward_command != NULL) {
-        BP_TRY(command_begin(rewards, set, error));
-    }
+    return BP_OK;
+}
+
+static bp_status columns_check(reward_set *rewards, const settings *set, bp_error *error)
+{
     if (rewards->count > REWARD_FUNCTIONS_MAX) {
         return bp_error_limit(error, BP_ERR_USAGE, where, "there are too many rewards", "--reward",
                               (int64_t)rewards->count, BP_LIMIT_MOST, REWARD_FUNCTIONS_MAX);
     }
     return weights_read(rewards, set->reward_weights, error);
+}
+
+bp_status reward_open(reward_set *rewards, const settings *set, bp_error *error)
+{
+    BP_TRY(functions_read(rewards, set, error));
+    if (set->reward_command != NULL) {
+        BP_TRY(command_begin(rewards, set, error));
+    }
+    return columns_check(rewards, set, error);
+}
+
+bp_status reward_open_recorded(reward_set *rewards, const settings *set, uint32_t parts,
+                               bp_error *error)
+{
+    BP_TRY(functions_read(rewards, set, error));
+    rewards->count += parts;
+    return columns_check(rewards, set, error);
 }
 
 bp_status reward_score(reward_set *rewards, const reward_case *cases, uint32_t count,

@@ -25,6 +25,11 @@ bool reward_named(const settings *set);
  * is a hello line. What the settings point to must stay. */
 bp_status reward_open(reward_set *rewards, const settings *set, bp_error *error) BP_MUST_CHECK;
 
+/* The same without starting a command, which has given `parts` rewards before and is not asked
+ * again. */
+bp_status reward_open_recorded(reward_set *rewards, const settings *set, uint32_t parts,
+                               bp_error *error) BP_MUST_CHECK;
+
 /* Scores completions, in their order: scores[i * rewards->count + f], not a number where function f
  * cannot score completion i. BP_ERR_DATA: the command failed and --reward-on-failure is stop; what
  * failed otherwise is counted in rewards->command.failures. Cost: linear in the texts. */

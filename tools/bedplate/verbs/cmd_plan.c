@@ -16,6 +16,7 @@
 #include "tools/bedplate/session/kernel_isa.h"
 #include "tools/bedplate/planning/listing.h"
 #include "tools/bedplate/app/device_choice.h"
+#include "tools/bedplate/policy/policy_run.h"
 #include "tools/bedplate/session/preference_choice.h"
 #include "tools/bedplate/planning/release_text.h"
 #include "tools/bedplate/session/class_weights.h"
@@ -83,6 +84,7 @@ typedef struct extras {
     uint64_t evaluation; /* bytes that --per-device-eval-batch-size adds */
     shard_plan ranks;
     offload_traffic offload;
+    policy_phases phases; /* of --task grpo */
 } extras;
 
 /* "bf16, master split, gradients bf16" */
@@ -177,6 +179,11 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     }
     if (more->evaluation > 0) {
         json_count(out, "eval_batch_enlarges_bytes", more->evaluation);
+    }
+    if (more->phases.training > 0) {
+        json_count(out, "generating_bytes", more->phases.generating);
+        json_count(out, "training_bytes", more->phases.training);
+        json_count(out, "slots", more->phases.slots);
     }
     buckets_json(out, s);
     frozen_json(out, s, &more->still);
@@ -292,6 +299,7 @@ static bp_status print_table(output *out, const session *s, const extras *more)
     device_describe(out, spec, false);
     kernel_isa_text(text, &s->plan);
     put_spaces(text, report, spec->offload.fixed, more);
+    policy_phases_put(text, &more->phases);
     put_bytes(text, "host", session_host_bytes(s));
     put_bytes(text, "checkpoint", report->state_bytes);
     if (more->lanes > 0) {
@@ -439,12 +447,14 @@ static bp_status cmd_plan_plan(session *s)
     output out;
     static checkpoint points; /* large */
     static frontier curve;
+    static policy_run policy;
     extras more = {.curve = set->frontier ? &curve : NULL};
     const bp_rates usual = BP_RATES_DEFAULT;
     BP_TRY(rate_check(set));
     BP_TRY(plan_schedule(s));
     BP_TRY(class_weights_fill(s, NULL));
     BP_TRY(plan_answers(s));
+    BP_TRY(policy_plan(&policy, s));
     BP_TRY(checkpoint_recall(&points, s));
     if (set->max_batch) {
         BP_TRY(take_largest_batch(s));
@@ -465,6 +475,7 @@ static bp_status cmd_plan_plan(session *s)
     BP_TRY(eval_cost_find(&s->plan.spec, s->plan.report.arena_bytes, false, &more.evaluation,
                           &s->error));
     BP_TRY(shard_plan_find(s, &more.ranks));
+    BP_TRY(policy_phases_find(&s->plan.spec, &more.phases, &s->error));
     BP_TRY(offload_traffic_find(&s->plan, &s->offload, set, s->calibrated ? &s->rates : &usual,
                                 &more.offload, &s->error));
     if (set->json && !fits(s) && s->choice.made) {

@@ -19,6 +19,7 @@
 #include "tools/bedplate/record/record_read.h"
 #include "tools/bedplate/record/record_verify.h"
 #include "tools/bedplate/record/replay_compare.h"
+#include "tools/bedplate/policy/policy_record.h"
 #include "tools/bedplate/record/replay_settings.h"
 #include "tools/bedplate/runs/rollback.h"
 #include "tools/bedplate/runs/train_ranks.h"
@@ -64,7 +65,9 @@ typedef struct replay {
     bool back;                     /* the step just computed goes back to `copy` */
     rollback_copy copy; /* where --on-spike is to go back: the newest state that the record tells */
     char tensor[TENSOR_NAME]; /* the first that differs at the next checkpoint */
-    char line[65536];
+    record_walk ahead;        /* --task grpo: to the rewards of the step that comes */
+    bool looks;               /* it is open */
+    char line[RECORD_WAITING];
 } replay;
 
 static bp_status replay_bounds(replay *r)
@@ -349,9 +352,41 @@ static bp_status replay_check_teacher(replay *r)
     return status;
 }
 
+/* Rewards are not computed again where a command gave them: the record has them. */
+static bp_status replay_rewards(void *user, uint64_t step, const char **rewards, size_t *digits)
+{
+    static const char key[] = "rewards";
+    replay *r = user;
+    bool more = true;
+    if (r->looks && r->ahead.step > step) {
+        record_walk_end(&r->ahead);
+        r->looks = false;
+    }
+    if (!r->looks) {
+        BP_TRY(record_walk_begin(&r->ahead, r->path, &r->error));
+        r->looks = true;
+    }
+    bool there = r->ahead.kind == RECORD_ROLLOUT && r->ahead.step == step;
+    while (more && !there) {
+        BP_TRY(record_walk_next(&r->ahead, &more, &r->error));
+        there = more && r->ahead.kind == RECORD_ROLLOUT && r->ahead.step >= step;
+    }
+    const char *at = there ? strstr(r->ahead.line, key) : NULL;
+    if (at == NULL) {
+        return bp_error_limit(&r->error, BP_ERR_DATA, where,
+                              "the record has no rewards of the completions of a step", r->path,
+                              (int64_t)step, BP_LIMIT_NONE, 0);
+    }
+    *rewards = at + sizeof key + 2; /* behind the key; members before it have digits alone */
+    *digits = strcspn(*rewards, "\"");
+    return BP_OK;
+}
+
 static bp_status replay_open(replay *r)
 {
     training *t = &r->t;
+    t->policy.recorded = replay_rewards;
+    t->policy.user = r;
     BP_TRY(training_read(t, &r->run));
     BP_TRY(checkpoint_recall(&t->points, &t->s));
     BP_TRY(training_feed(t));
@@ -406,6 +441,20 @@ static bp_status replay_eval(replay *r, const record_walk *walk)
     line_begin(&line, r->line, sizeof r->line);
     line_count(&line, "eval", walk->step);
     train_record_put_eval(&line, &found);
+    (void)replay_same_line(r, &line, walk); /* noted */
+    return BP_OK;
+}
+
+static bp_status replay_rollout(replay *r, const record_walk *walk)
+{
+    json_line line;
+    line_begin(&line, r->line, sizeof r->line);
+    line_count(&line, "rollout", walk->step);
+    if (r->t.policy.s == NULL) {
+        replay_differs(r, walk->step, "rollout");
+        return BP_OK;
+    }
+    policy_record_put(&line, &r->t.policy);
     (void)replay_same_line(r, &line, walk); /* noted */
     return BP_OK;
 }
@@ -641,6 +690,9 @@ static bp_status replay_line(replay *r, const record_walk *walk, const replay_st
     if (walk->kind == RECORD_STEP && behind) {
         return replay_step(r, walk);
     }
+    if (walk->kind == RECORD_ROLLOUT && behind) {
+        return replay_rollout(r, walk);
+    }
     if (walk->kind == RECORD_EVAL && behind) {
         return replay_eval(r, walk);
     }
@@ -816,7 +868,11 @@ int cmd_replay(const settings *set)
         checkpoint_end(&r.t.points);
         rollback_forget(&r.copy);
         distill_close(&r.t.words);
+        policy_close(&r.t.policy);
         data_set_close(&r.t.data);
+        if (r.looks) {
+            record_walk_end(&r.ahead);
+        }
         session_end(&r.t.s);
     }
     free(r.head);

@@ -448,6 +448,7 @@ static bp_status loop(training *t, ending *end)
         device_memory_step(&t->memory, runtime);
         train_record_step(&t->points, &t->feed, &outcome);
         BP_TRY(rollback_take(&t->points, &outcome));
+        train_record_rollout(&t->points, outcome.step, &t->policy);
         BP_TRY(anomaly_guard(&t->points.watch, runtime));
         BP_TRY(ranks_leads(t->s.set) ? integrity_step(&t->points, &t->tested) : BP_OK);
         service_count(&t->care, outcome.tokens);
