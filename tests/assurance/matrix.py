@@ -186,6 +186,8 @@ def requirements_page(requirements, results, pages):
         )
         derived = "".join('<br><small>from %s: <a href="index.html#%s"><q>%s</q></a></small>' % (escape(p), claim_place(p, t), escape(t))
                           for p, t in r.claims)
+        if r.derived:
+            derived = "<br><small>derived: %s</small>" % escape(r.derived)
         body += '<tr id="%s"><td><code>%s</code><br>%s</td><td>%s%s</td><td>%s</td><td>%s</td><td>%s</td></tr>\n' % (
             r.name, r.tag(), r.method, prose(r.text), derived, done, shown, mark(result_of_requirement(r, results)))
     return page("Requirements", body + "</table>\n")
@@ -240,7 +242,7 @@ def write_csv(path, requirements, results):
         out = csv.writer(file, lineterminator="\n")
         out.writerow(["requirement", "digest", "method", "sentence", "derived from", "done by", "shown by", "line", "case", "result"])
         for r in requirements:
-            head = [r.name, r.digest(), r.method, r.text, "; ".join("%s: %s" % c for c in r.claims), " ".join(r.files)]
+            head = [r.name, r.digest(), r.method, r.text, "; ".join("%s: %s" % c for c in r.claims) or "derived: " + r.derived, " ".join(r.files)]
             for t in r.evidence:
                 out.writerow(head + [t.path, t.line, t.case, result_of(t, results)])
             if not r.evidence:

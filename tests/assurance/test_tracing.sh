@@ -27,7 +27,7 @@ build() {
     mkdir -p "$tree/tests/assurance/requirements" "$tree/tests/unit" "$tree/core" "$tree/build/release"
     printf '%s\n' '# Page' '## Compared with other programs' '| | this |' '|---|---|' '| one and one | yes |' '## End' >"$tree/README.md"
     printf '%s\n' 'REQ sum-1 test: One and one' '    is two.' '  in core/sum.c' '  from README.md "one and one"' '' \
-        'REQ sum-2 analysis: Nothing else is.' >"$tree/tests/assurance/requirements/sum.req"
+        'DERIVED sum: what is not one and one' '    is a choice made here' '' 'REQ sum-2 analysis: Nothing else is.' >"$tree/tests/assurance/requirements/sum.req"
     printf '%s\n' 'int sum(int a, int b)' '{' '    return a + b;' '}' >"$tree/core/sum.c"
     tracing list
     tag1=$(grep -oE 'sum-1\.[0-9a-f]{4}' <<<"$out")
@@ -38,7 +38,7 @@ build() {
 }
 build
 tracing check
-[[ $rc -eq 0 && $out == "2 requirements, 2 ids in 2 files; 1 of 3 test cases have none"* ]]
+[[ $rc -eq 0 && $out == "2 requirements (1 from a page, 1 derived), 2 ids in 2 files; 1 of 3 test cases have none"* ]]
 count $? "a tree without a fault" "$out"
 tracing untraced
 [[ $out == tests/unit/test_sum.c:other ]]
@@ -62,6 +62,9 @@ refuses 'there is no file core/sums.c' $requirements 's/sum\.c/sums.c/'
 refuses 'README.md does not say' $requirements 's/"one and one"/"one and two"/'
 refuses 'no requirement is derived from this claim' README.md 's/^| one.*/&\n| two and two | yes |/'
 refuses 'this line is none of REQ, in, from' $requirements 's/^REQ sum-2 .*/&\nfrom nowhere/'
+refuses 'sum-2 is neither from a page nor derived: DERIVED sum: REASON' $requirements 's/^DERIVED sum.*//; s/^    is a choice.*//'
+refuses 'no requirement is called other-N' $requirements 's/^DERIVED sum: .*/&\nDERIVED other: nothing is/'
+refuses 'sum has a reason already' $requirements 's/^DERIVED sum: .*/&\nDERIVED sum: once more/'
 refuses 'is no id with its digest' tests/unit/test_all.sh "s/verifies .*/verifies sum-2/"
 refuses 'this id is within another comment' tests/unit/test_sum.c 's|/[*] verifies|/* One and one. verifies|'
 rm -f "$tree/$requirements"

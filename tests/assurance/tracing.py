@@ -34,6 +34,7 @@ class Requirement:
     def __init__(self, name, method, text, place):
         self.name, self.method, self.text, self.place = name, method, text, place
         self.files, self.claims, self.evidence = [], [], []
+        self.derived = ""  # the reason, where no page states it
 
     def digest(self):
         return hashlib.sha256(" ".join(self.text.split()).encode()).hexdigest()[:4]
@@ -56,7 +57,7 @@ def read(path):
 
 def read_requirements(problems):
     """The requirements in the order of files and lines."""
-    found = []
+    found, reasons, last = [], {}, None
     folder = os.path.join(ROOT, FOLDER)
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
         if not name.endswith(".req"):
@@ -65,7 +66,16 @@ def read_requirements(problems):
         for number, line in enumerate(read(path).split("\n"), 1):
             place = "%s:%d" % (path, number)
             begun = re.match(r"REQ (\S+) (\w+): (.+)", line)
-            if begun:
+            derived = re.match(r"DERIVED ([a-z]+): (.+)", line)
+            if derived:
+                last = derived[1]
+                if last in reasons:
+                    problems.append("%s: %s has a reason already" % (place, last))
+                reasons[last] = derived[2]
+            elif line.startswith("    ") and last:
+                reasons[last] += " " + line.strip()
+            elif begun:
+                last = None
                 found.append(Requirement(begun[1], begun[2], begun[3], place))
             elif line.startswith("    ") and found:
                 found[-1].text += " " + line.strip()
@@ -75,9 +85,17 @@ def read_requirements(problems):
                 page, text = re.match(r'  from (\S+) "(.*)"$', line).groups()
                 found[-1].claims.append((page, text))
             elif line.strip() and not line.startswith("#"):
-                problems.append("%s: this line is none of REQ, in, from" % place)
+                problems.append("%s: this line is none of REQ, in, from, DERIVED" % place)
+    used = set()
     for r in found:
         r.text = " ".join(r.text.split())
+        group = r.name.rsplit("-", 1)[0]
+        used.add(group)
+        if not r.claims:
+            r.derived = reasons.get(group, "")
+            if not r.derived:
+                problems.append("%s: %s is neither from a page nor derived: DERIVED %s: REASON" % (r.place, r.name, group))
+    problems += ["%s: no requirement is called %s-N" % (FOLDER, group) for group in sorted(set(reasons) - used)]
     return found
 
 
@@ -227,8 +245,8 @@ def main(arguments):
             without = untraced(tags)
             files = len(set(t.path for t in tags))
             print(
-                "%d requirements, %d ids in %d files; %d of %d test cases have none (tests/assurance/tracing.py untraced)"
-                % (len(requirements), len(tags), files, len(without), len(test_cases()))
+                "%d requirements (%d from a page, %d derived), %d ids in %d files; %d of %d test cases have none (tests/assurance/tracing.py untraced)"
+                % (len(requirements), sum(bool(r.claims) for r in requirements), sum(not r.claims for r in requirements), len(tags), files, len(without), len(test_cases()))
             )
         return 1 if problems else 0
     if what == "list":
