@@ -7,8 +7,9 @@
 typedef enum bp_activation {
     BP_ACTIVATION_GELU_ERF, /* x (1 + erf(x / sqrt(2))) / 2 */
     BP_ACTIVATION_TANH,
-    BP_ACTIVATION_RELU,  /* its slope at 0 is 0 */
-    BP_ACTIVATION_RELU6, /* at most 6; its slope at 0 and 6 is 0 */
+    BP_ACTIVATION_RELU,         /* its slope at 0 is 0 */
+    BP_ACTIVATION_RELU6,        /* at most 6; its slope at 0 and 6 is 0 */
+    BP_ACTIVATION_RELU_SQUARED, /* x^2 above 0 */
     BP_ACTIVATION_COUNT
 } bp_activation;
 

@@ -200,6 +200,7 @@ bool bp_cuda_plan_rotary(bp_cuda_plan *plan)
         BP_CUDA_OPERAND_OF(plan, rotary, extents, BP_ACCESS_READ);
         /* of one table none is above it */
         bp_cuda_word64(plan, s->second != 0 ? (uint64_t)s->original : (uint64_t)INT64_MAX);
+        bp_cuda_word32(plan, (uint32_t)s->neighbours);
     }
     return true;
 }

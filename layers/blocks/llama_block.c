@@ -4,6 +4,7 @@
 
 #include "layers/blocks/sublayer.h"
 #include "layers/families/llama.h"
+#include "layers/nodes/activate.h"
 
 bp_llama_shape bp_llama_shape_of(const bp_model_config *config)
 {
@@ -16,27 +17,40 @@ bp_llama_shape bp_llama_shape_of(const bp_model_config *config)
     return shape;
 }
 
+/* Whether gate and up are one weight. */
+static bool fuses_gate(const bp_llama_config *own)
+{
+    return own->fused || own->fused_gate;
+}
+
 static bool own_has(const bp_llama_config *own, bp_llama_parameter parameter)
 {
     switch (parameter) {
     case BP_LLAMA_NORM_1:
-    case BP_LLAMA_NORM_2:
         return own->norms != BP_LLAMA_NORMS_AFTER;
+    case BP_LLAMA_NORM_2:
+        return own->norms != BP_LLAMA_NORMS_AFTER && !own->parallel;
+    case BP_LLAMA_NORM_1_BIAS:
+    case BP_LLAMA_NORM_2_BIAS:
+        return own->norm_bias;
     case BP_LLAMA_AFTER_1:
     case BP_LLAMA_AFTER_2:
         return own->norms != BP_LLAMA_NORMS_BEFORE;
     case BP_LLAMA_QKV_WEIGHT:
-    case BP_LLAMA_GATE_UP_WEIGHT:
         return own->fused;
+    case BP_LLAMA_GATE_UP_WEIGHT:
+        return fuses_gate(own);
     case BP_LLAMA_QKV_BIAS:
     case BP_LLAMA_GATE_UP_BIAS:
         return false;
     case BP_LLAMA_Q_WEIGHT:
     case BP_LLAMA_K_WEIGHT:
     case BP_LLAMA_V_WEIGHT:
-    case BP_LLAMA_GATE_WEIGHT:
-    case BP_LLAMA_UP_WEIGHT:
         return !own->fused;
+    case BP_LLAMA_GATE_WEIGHT:
+        return !fuses_gate(own) && !own->ungated;
+    case BP_LLAMA_UP_WEIGHT:
+        return !fuses_gate(own);
     case BP_LLAMA_Q_BIAS:
     case BP_LLAMA_K_BIAS:
     case BP_LLAMA_V_BIAS:
@@ -47,9 +61,10 @@ static bool own_has(const bp_llama_config *own, bp_llama_parameter parameter)
     case BP_LLAMA_K_NORM:
         return own->head_norms || own->whole_norms;
     case BP_LLAMA_GATE_BIAS:
+        return own->mlp_bias && !fuses_gate(own) && !own->ungated;
     case BP_LLAMA_UP_BIAS:
     case BP_LLAMA_DOWN_BIAS:
-        return own->mlp_bias && !own->fused;
+        return own->mlp_bias && !fuses_gate(own);
     default:
         return true;
     }
@@ -121,8 +136,11 @@ typedef struct building {
 
 static bp_norm norm_of(const building *b, bp_llama_parameter weight, uint64_t width)
 {
-    return (bp_norm){b->n[weight], BP_NO_PARAMETER, width, b->own->stack.norm_epsilon,
-                     b->own->norm_offset};
+    const bp_llama_config *own = b->own;
+    const uint32_t bias = !own->centred    ? BP_NO_PARAMETER
+                          : own->norm_bias ? b->n[weight + 1]
+                                           : BP_NORM_NO_BIAS;
+    return (bp_norm){b->n[weight], bias, width, own->stack.norm_epsilon, own->norm_offset};
 }
 
 /* Behind those of attention, which are the stages' numbers. */
@@ -207,13 +225,15 @@ static bp_rotary find_rotary(const building *b)
     return (bp_rotary){.width = bp_llama_rotary_width(own, b->shape.head_width),
                        .theta = other ? own->near_theta : own->rope_theta,
                        .apart = b->shape.head_width,
+                       .neighbours = own->neighbours,
                        .table = other ? 1 : 0,
                        .near = own->rope_pairs > 0 ? b->near : NULL,
                        .far = own->rope_pairs > 0 ? b->far : NULL,
                        .scaling = other ? (bp_rope_scaling){0} : own->rope_scaling};
 }
 
-static uint32_t describe_attention(const building *b)
+/* Attention of x, joined to the stream; x is the block's input, or with `parallel` its norm. */
+static uint32_t describe_attention(const building *b, uint32_t x)
 {
     static const char *const middle[2] = {"middle", "d_middle"};
     const bp_llama_config *own = b->own;
@@ -225,13 +245,14 @@ static uint32_t describe_attention(const building *b)
     bp_head_norm head_norms[2];
     find_head_norms(b, head_norms);
     bp_attention_parts parts = {
-        .norm = own->norms != BP_LLAMA_NORMS_AFTER ? &norm : NULL,
+        .norm = own->norms != BP_LLAMA_NORMS_AFTER && !own->parallel ? &norm : NULL,
         .norm_gradient = "d_input",
         .products = own->fused ? 1 : 3,
         .product = {llama_block_dense(b->n, BP_LLAMA_Q_WEIGHT, s->width, queries),
                     llama_block_dense(b->n, BP_LLAMA_K_WEIGHT, s->width, keys),
                     llama_block_dense(b->n, BP_LLAMA_V_WEIGHT, s->width, keys)},
         .head_norm = normed ? head_norms : NULL,
+        .norms_late = own->norms_late,
         .rotary = bp_layer_in(&own->still, b->call->stage - 1) ? NULL : &rotary,
         .attention = {.heads = (uint32_t)s->heads,
                       .kv_heads = (uint32_t)s->kv_heads,
@@ -244,18 +265,30 @@ static uint32_t describe_attention(const building *b)
         parts.product[0] =
             llama_block_dense(b->n, BP_LLAMA_QKV_WEIGHT, s->width, queries + 2 * keys);
     }
-    const uint32_t y = bp_list_attention(&b->list, 0, &parts);
+    const uint32_t y = bp_list_attention(&b->list, x, &parts);
     return add_end(b, BP_LLAMA_O_WEIGHT, (const uint32_t[]){y, 0}, middle);
+}
+
+/* Up alone, and hidden_act of it. */
+static uint32_t add_ungated(const building *b, uint32_t x)
+{
+    static const char *const names[2] = {"before", "d_before"};
+    const bp_linear up =
+        llama_block_dense(b->n, BP_LLAMA_UP_WEIGHT, b->shape.width, b->shape.inner);
+    const uint32_t before = bp_list_dense(&b->list, &up, x, names);
+    const uint32_t active = bp_list_value(&b->list, "active", "d_active", b->shape.inner);
+    const bp_node act = bp_hidden_act_node(b->own->stack.activation, before, active);
+    *bp_list_node(&b->list, act.kind, before, active) = act;
+    return active;
 }
 
 /* Gate and up, and their product. */
 static uint32_t add_gate(const building *b, uint32_t x)
 {
     const uint64_t width = b->shape.width, inner = b->shape.inner;
-    const uint32_t gate =
-        bp_list_value(&b->list, "before", "d_gate", b->own->fused ? 2 * inner : inner);
+    const bool fused = fuses_gate(b->own);
+    const uint32_t gate = bp_list_value(&b->list, "before", "d_gate", fused ? 2 * inner : inner);
     bp_node *dense = bp_list_node(&b->list, BP_NODE_DENSE, x, gate);
-    const bool fused = b->own->fused;
     dense->parts = fused ? 1 : 2;
     dense->part[0] = llama_block_dense(b->n, fused ? BP_LLAMA_GATE_UP_WEIGHT : BP_LLAMA_GATE_WEIGHT,
                                        width, fused ? 2 * inner : inner);
@@ -273,6 +306,7 @@ static uint32_t add_gate(const building *b, uint32_t x)
 
 void bp_llama_block_describe(const bp_builder *builder, const bp_stage_call *call, bp_block *block)
 {
+    static const char *const first[3] = {"norm_1", "d_norm", "norm_1.statistics"};
     static const char *const names[3] = {"norm_2", "d_norm", "norm_2.statistics"};
     static const char *const out[2] = {"out", NULL};
     const bp_model_config *config = &builder->spec->config;
@@ -285,10 +319,14 @@ void bp_llama_block_describe(const bp_builder *builder, const bp_stage_call *cal
                   .shape = bp_llama_shape_of(config)};
     number_parameters(&own, call->stage - 1, b.n);
     b.list = bp_list_begin(block, builder->rows, b.shape.width);
-    const uint32_t middle = describe_attention(&b);
+    const bp_norm both = norm_of(&b, BP_LLAMA_NORM_1, b.shape.width);
+    const uint32_t shared = own.parallel ? bp_list_norm(&b.list, &both, 0, first) : 0;
+    const uint32_t middle = describe_attention(&b, shared);
     const bp_norm norm = norm_of(&b, BP_LLAMA_NORM_2, b.shape.width);
-    const bool before = own.norms != BP_LLAMA_NORMS_AFTER;
-    const uint32_t x = before ? bp_list_norm(&b.list, &norm, middle, names) : middle;
-    const uint32_t active = add_gate(&b, x);
+    const bool before = own.norms != BP_LLAMA_NORMS_AFTER && !own.parallel;
+    const uint32_t x = before         ? bp_list_norm(&b.list, &norm, middle, names)
+                       : own.parallel ? shared
+                                      : middle;
+    const uint32_t active = own.ungated ? add_ungated(&b, x) : add_gate(&b, x);
     add_end(&b, BP_LLAMA_DOWN_WEIGHT, (const uint32_t[]){active, middle}, out);
 }

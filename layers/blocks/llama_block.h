@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One Llama block as a stage: middle = x + attention(norm(x)), out = middle + mlp(norm(middle)); in
- * some families norms follow the sublayers instead, or too. */
+ * some families norms follow the sublayers instead, or too, or both sublayers read one norm. */
 #ifndef BP_LAYERS_LLAMA_BLOCK_H
 #define BP_LAYERS_LLAMA_BLOCK_H
 
@@ -10,6 +10,7 @@
  * that its config does not name. */
 typedef enum bp_llama_parameter {
     BP_LLAMA_NORM_1,
+    BP_LLAMA_NORM_1_BIAS,
     BP_LLAMA_QKV_WEIGHT,
     BP_LLAMA_QKV_BIAS, /* no model has it */
     BP_LLAMA_Q_WEIGHT,
@@ -24,6 +25,7 @@ typedef enum bp_llama_parameter {
     BP_LLAMA_K_NORM,
     BP_LLAMA_AFTER_1,
     BP_LLAMA_NORM_2,
+    BP_LLAMA_NORM_2_BIAS,
     BP_LLAMA_GATE_UP_WEIGHT,
     BP_LLAMA_GATE_UP_BIAS, /* no model has it */
     BP_LLAMA_GATE_WEIGHT,

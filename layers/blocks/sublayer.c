@@ -84,7 +84,7 @@ static uint32_t attention_products(const bp_block_list *list, uint32_t in, uint6
     return out;
 }
 
-/* What stands between the products and the turning. */
+/* What stands between the products and the turning, or after it. */
 static uint32_t attention_heads(const bp_block_list *list, uint32_t raw, uint64_t pitch,
                                 const bp_attention_parts *parts)
 {
@@ -120,7 +120,7 @@ uint32_t bp_list_attention(const bp_block_list *list, uint32_t in, const bp_atte
     const bool between = parts->by_heads || parts->head_norm != NULL;
     const uint32_t x = parts->norm != NULL ? bp_list_norm(list, parts->norm, in, norm) : in;
     uint32_t made = attention_products(list, x, pitch, parts, between ? raw : qkv);
-    made = attention_heads(list, made, pitch, parts);
+    made = parts->norms_late ? made : attention_heads(list, made, pitch, parts);
     if (parts->rotary != NULL) {
         const uint32_t turned = bp_list_value(list, qkv[0], qkv[1], pitch);
         bp_node *node = bp_list_node(list, BP_NODE_ROTARY, made, turned);
@@ -128,6 +128,7 @@ uint32_t bp_list_attention(const bp_block_list *list, uint32_t in, const bp_atte
         node->heads = (uint64_t)attention->heads + kv_heads;
         made = turned;
     }
+    made = parts->norms_late ? attention_heads(list, made, pitch, parts) : made;
     const uint32_t y =
         bp_list_value(list, "attention", "d_attention", attention->heads * attention->head_width);
     bp_node *node = bp_list_node(list, BP_NODE_ATTENTION, made, y);

@@ -44,6 +44,7 @@ typedef struct bp_attention_parts {
     bp_linear product[3];          /* their rows lie side by side */
     bool by_heads;                 /* rows have a query, a key and a value for each head in turn */
     const bp_head_norm *head_norm; /* of queries and of keys; NULL: none */
+    bool norms_late;               /* .. once they have turned */
     const bp_rotary *rotary;       /* of queries and keys; NULL: they do not turn */
     bp_attention attention;
 } bp_attention_parts;

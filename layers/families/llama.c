@@ -44,7 +44,8 @@ static uint32_t last_norm(const bp_model_config *config)
 
 static uint32_t llama_parameter_count(const bp_model_config *config)
 {
-    return last_norm(config) + 1 + (bp_causal_has_output(config) ? 1 : 0);
+    const uint32_t biases = bp_llama_config_of(config).norm_bias ? 1 : 0;
+    return last_norm(config) + 1 + biases + (bp_causal_has_output(config) ? 1 : 0);
 }
 
 static uint32_t llama_parameter_stage(const bp_model_config *config, uint32_t parameter)
@@ -68,6 +69,47 @@ static uint64_t rows_together(uint32_t parameter, uint64_t head_width)
     return parameter == BP_LLAMA_Q_WEIGHT || parameter == BP_LLAMA_K_WEIGHT ? head_width : 0;
 }
 
+/* Names that differ from Llama's. */
+static const struct {
+    bp_llama_names names;
+    bp_llama_parameter parameter;
+    const char *name;
+} other_names[] = {
+    {BP_LLAMA_NAMES_GLM4, BP_LLAMA_AFTER_1, "post_self_attn_layernorm.weight"},
+    {BP_LLAMA_NAMES_GLM4, BP_LLAMA_NORM_2, "post_attention_layernorm.weight"},
+    {BP_LLAMA_NAMES_GLM4, BP_LLAMA_AFTER_2, "post_mlp_layernorm.weight"},
+    {BP_LLAMA_NAMES_HUNYUAN, BP_LLAMA_Q_NORM, "self_attn.query_layernorm.weight"},
+    {BP_LLAMA_NAMES_HUNYUAN, BP_LLAMA_K_NORM, "self_attn.key_layernorm.weight"},
+    {BP_LLAMA_NAMES_GRANITE4, BP_LLAMA_GATE_UP_WEIGHT, "shared_mlp.input_linear.weight"},
+    {BP_LLAMA_NAMES_GRANITE4, BP_LLAMA_DOWN_WEIGHT, "shared_mlp.output_linear.weight"},
+    {BP_LLAMA_NAMES_STARCODER2, BP_LLAMA_UP_WEIGHT, "mlp.c_fc.weight"},
+    {BP_LLAMA_NAMES_STARCODER2, BP_LLAMA_UP_BIAS, "mlp.c_fc.bias"},
+    {BP_LLAMA_NAMES_STARCODER2, BP_LLAMA_DOWN_WEIGHT, "mlp.c_proj.weight"},
+    {BP_LLAMA_NAMES_STARCODER2, BP_LLAMA_DOWN_BIAS, "mlp.c_proj.bias"}};
+
+static void rename_rows(bp_llama_names names, bp_publish_row rows[BP_LLAMA_BLOCK_PARAMETERS])
+{
+    for (size_t i = 0; i < sizeof other_names / sizeof other_names[0]; i++) {
+        if (other_names[i].names == names) {
+            rows[other_names[i].parameter].name = other_names[i].name;
+        }
+    }
+}
+
+/* Those that the model has, of block `index`. */
+static void llama_publish_rows(bp_builder *builder, const bp_model_config *config, uint32_t index,
+                               const bp_publish_row rows[BP_LLAMA_BLOCK_PARAMETERS])
+{
+    const bp_llama_shape s = bp_llama_shape_of(config);
+    char prefix[BP_NAME_BYTES];
+    bp_name_append(bp_name_append_number(bp_name_append(prefix, "model.layers."), index), ".");
+    for (uint32_t i = 0; i < BP_LLAMA_BLOCK_PARAMETERS; i++) {
+        if (bp_llama_has(config, (bp_llama_parameter)i)) {
+            bp_publish_dense(builder, prefix, &rows[i], false, rows_together(i, s.head_width));
+        }
+    }
+}
+
 static void llama_publish_block(bp_builder *builder, const bp_model_config *config, uint32_t index)
 {
     const bp_llama_config own = bp_llama_config_of(config);
@@ -78,8 +120,13 @@ static void llama_publish_block(bp_builder *builder, const bp_model_config *conf
     const bool both = own.norms == BP_LLAMA_NORMS_BOTH;
     const uint64_t q_norm = own.whole_norms ? queries : s.head_width;
     const uint64_t k_norm = own.whole_norms ? keys : s.head_width;
-    const bp_publish_row rows[BP_LLAMA_BLOCK_PARAMETERS] = {
+    bp_publish_row rows[BP_LLAMA_BLOCK_PARAMETERS] = {
         [BP_LLAMA_NORM_1] = {"input_layernorm.weight", {s.width, 0}, one, 0.0},
+        [BP_LLAMA_NORM_1_BIAS] = {"input_layernorm.bias", {s.width, 0}, BP_INIT_ZEROS, 0.0},
+        [BP_LLAMA_NORM_2_BIAS] = {"post_attention_layernorm.bias",
+                                  {s.width, 0},
+                                  BP_INIT_ZEROS,
+                                  0.0},
         [BP_LLAMA_QKV_WEIGHT] = {"self_attn.qkv_proj.weight",
                                  {queries + 2 * keys, s.width},
                                  BP_INIT_NORMAL,
@@ -123,13 +170,8 @@ static void llama_publish_block(bp_builder *builder, const bp_model_config *conf
                                   range},
         [BP_LLAMA_DOWN_BIAS] = {"mlp.down_proj.bias", {s.width, 0}, BP_INIT_ZEROS, 0.0},
         [BP_LLAMA_AFTER_2] = {"post_feedforward_layernorm.weight", {s.width, 0}, one, 0.0}};
-    char prefix[BP_NAME_BYTES];
-    bp_name_append(bp_name_append_number(bp_name_append(prefix, "model.layers."), index), ".");
-    for (uint32_t i = 0; i < BP_LLAMA_BLOCK_PARAMETERS; i++) {
-        if (bp_llama_has(config, (bp_llama_parameter)i)) {
-            bp_publish_dense(builder, prefix, &rows[i], false, rows_together(i, s.head_width));
-        }
-    }
+    rename_rows(own.names, rows);
+    llama_publish_rows(builder, config, index, rows);
 }
 
 static void llama_parameters(bp_builder *builder, const bp_model_config *config)
@@ -142,6 +184,7 @@ static void llama_parameters(bp_builder *builder, const bp_model_config *config)
         "model.embed_tokens.weight", {config->vocabulary, width}, BP_INIT_NORMAL, range};
     const bp_publish_row norm = {
         "model.norm.weight", {width, 0}, own.norm_offset ? BP_INIT_ZEROS : BP_INIT_ONES, 0.0};
+    const bp_publish_row bias = {"model.norm.bias", {width, 0}, BP_INIT_ZEROS, 0.0};
     const bp_publish_row head = {bp_causal_classifies(config) ? "score.weight" : "lm_head.weight",
                                  {outputs, width},
                                  BP_INIT_NORMAL,
@@ -151,6 +194,9 @@ static void llama_parameters(bp_builder *builder, const bp_model_config *config)
         llama_publish_block(builder, config, i);
     }
     bp_publish(builder, "", &norm);
+    if (own.norm_bias) {
+        bp_publish(builder, "", &bias);
+    }
     if (bp_causal_has_output(config)) {
         bp_publish_head(builder, "", &head,
                         bp_causal_classifies(config) ? BP_HEAD_TASK : BP_HEAD_OUTPUT);
@@ -162,17 +208,21 @@ static bp_causal llama_describe(const bp_builder *builder)
     const bp_model_config *config = &builder->spec->config;
     const bp_llama_config own = bp_llama_config_of(config);
     const uint32_t norm = last_norm(config);
+    const uint32_t bias = !own.centred    ? BP_NO_PARAMETER
+                          : own.norm_bias ? norm + 1
+                                          : BP_NORM_NO_BIAS;
     return (bp_causal){
         .embedding = {.token = BP_CAUSAL_TABLE,
                       .position = BP_NO_PARAMETER,
                       .vocabulary = config->vocabulary,
                       .positions = config->positions,
                       .width = own.stack.width,
+                      .dropout = {0, own.drops_first ? own.stack.embedding_dropout : 0.0},
                       .scale = own.embedding_scale},
-        .norm = {norm, BP_NO_PARAMETER, own.stack.width, own.stack.norm_epsilon, own.norm_offset},
-        .output = norm + 1,
+        .norm = {norm, bias, own.stack.width, own.stack.norm_epsilon, own.norm_offset},
+        .output = norm + 1 + (own.norm_bias ? 1 : 0),
         .embedding_scale = own.embedding_scale,
-        .logit_divisor = own.logit_divisor,
+        .logit_divisor = own.logit_scale > 0.0 ? 1.0 / own.logit_scale : own.logit_divisor,
         .logit_cap = own.logit_cap};
 }
 
@@ -213,7 +263,7 @@ bp_status bp_llama_check_rotary(const bp_spec *spec, uint64_t head_width, const 
                               (int64_t)head_width, BP_LIMIT_EXACT, (int64_t)head_width + 1);
     }
     if (own.rope_scaling.kind == BP_ROPE_DYNAMIC && own.rope_scaling.factor > 0.0 &&
-        spec->sequence > spec->config.positions) {
+        !(own.rope_scaling.low > 0.0) && spec->sequence > spec->config.positions) {
         return bp_error_limit(error, BP_ERR_USAGE, family,
                               "frequencies that grow with the sequence (rope_type dynamic) are "
                               "implemented up to max_position_embeddings",

@@ -17,6 +17,15 @@ typedef enum bp_llama_norms {
     BP_LLAMA_NORMS_BOTH
 } bp_llama_norms;
 
+/* Whose names some of a block's parameters have in files; Llama's or Gemma's, the others. */
+typedef enum bp_llama_names {
+    BP_LLAMA_NAMES_USUAL,
+    BP_LLAMA_NAMES_GLM4,
+    BP_LLAMA_NAMES_HUNYUAN,
+    BP_LLAMA_NAMES_GRANITE4,
+    BP_LLAMA_NAMES_STARCODER2
+} bp_llama_names;
+
 /* Some of the layers; none listed: a file did not say. */
 #define BP_LAYERS_LISTED 128
 typedef struct bp_layer_set {
@@ -41,7 +50,16 @@ typedef struct bp_llama_config {
     bool whole_norms; /* the same over all their heads together (OLMo 2) */
     bool norm_offset; /* weights of norms are kept about 0: 1 is added (Gemma) */
     bool fused;       /* one weight for q, k and v, one for gate and up (Phi-3) */
+    bool fused_gate;  /* the latter alone (GLM, Granite 4) */
+    bool neighbours;  /* heads turn by pairs of neighbours, not of their halves (Cohere, GLM) */
+    bool norms_late;  /* q_norm and k_norm come after the turning (Hunyuan) */
+    bool parallel;    /* both sublayers read one norm of the block's input (Cohere) */
+    bool centred;     /* norms have a mean: layer norms (Cohere, StarCoder2) */
+    bool norm_bias;   /* and a bias */
+    bool ungated;     /* up, hidden_act and down, without a gate (Arcee, StarCoder2) */
+    bool drops_first; /* embedding_dropout is that of the embedding (StarCoder2) */
     bp_llama_norms norms;
+    bp_llama_names names;
     bp_gate gate;
     uint32_t window;        /* sliding_window; 0: none */
     bp_layer_set near;      /* layers that look through it; none listed: all */
@@ -59,6 +77,7 @@ typedef struct bp_llama_config {
     double residual_scale;  /* of what a sublayer adds (Granite); 0: 1 */
     uint32_t rope_pairs;    /* of longrope's divisors in bp_llama_long */
     double logit_divisor;   /* logits_scaling (Granite); 0: 1 */
+    double logit_scale;     /* of the logits (Cohere); 0: 1 / logit_divisor */
 } bp_llama_config;
 
 /* The same with longrope's divisors, which few models have. */

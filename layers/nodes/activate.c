@@ -19,12 +19,14 @@ void bp_activate_backward(bp_builder *builder, bp_activation kind, uint64_t coun
 
 static bool is_tanh(uint32_t act)
 {
-    return act != BP_HIDDEN_GELU && act != BP_HIDDEN_RELU;
+    return act != BP_HIDDEN_GELU && act < BP_HIDDEN_RELU;
 }
 
 static bp_activation plain_of(uint32_t act)
 {
-    return act == BP_HIDDEN_RELU ? BP_ACTIVATION_RELU : BP_ACTIVATION_GELU_ERF;
+    return act == BP_HIDDEN_RELU           ? BP_ACTIVATION_RELU
+           : act == BP_HIDDEN_RELU_SQUARED ? BP_ACTIVATION_RELU_SQUARED
+                                           : BP_ACTIVATION_GELU_ERF;
 }
 
 bp_node bp_hidden_act_node(uint32_t act, uint32_t in, uint32_t out)

@@ -33,6 +33,9 @@ double bp_rope_frequency(const bp_rope_scaling *s, double theta, const uint64_t 
                          float divisor)
 {
     const uint64_t width = width_pair[0], pair = width_pair[1];
+    if (s->kind == BP_ROPE_DYNAMIC && s->low > 0.0) {
+        theta *= bp_pow(s->low, (double)width / ((double)width - 2.0));
+    }
     const float power = (float)bp_pow(theta, 2.0 * (double)pair / (double)width);
     const double f = (double)(1.0f / power);
     switch (s->kind) {

@@ -19,7 +19,7 @@ typedef enum bp_rope_kind {
 
 typedef struct bp_rope_scaling {
     double factor;     /* 0: not at all */
-    double low;        /* low_freq_factor; yarn: beta_slow */
+    double low;        /* low_freq_factor; yarn: beta_slow; dynamic: alpha (Hunyuan), 0: none */
     double high;       /* high_freq_factor; yarn: beta_fast */
     uint32_t original; /* original_max_position_embeddings */
     uint32_t kind;     /* bp_rope_kind */

@@ -106,7 +106,8 @@ void bp_rotary_rotate(bp_builder *builder, const bp_rotary *rotary, uint64_t hea
                                        .inverse = back,
                                        .apart = (int64_t)apart,
                                        .second = has_far(builder, rotary),
-                                       .original = (int64_t)rotary->scaling.original};
+                                       .original = (int64_t)rotary->scaling.original,
+                                       .neighbours = rotary->neighbours};
     const bp_rotary_operands operands = {
         .x = x,
         .table = *table,

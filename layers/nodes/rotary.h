@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Rotary positions (Su et al., arXiv 2104.09864), element i of a head paired with element
- * i + width / 2. */
+ * i + width / 2, or 2i with 2i + 1. */
 #ifndef BP_LAYERS_ROTARY_H
 #define BP_LAYERS_ROTARY_H
 
@@ -12,6 +12,7 @@ typedef struct bp_rotary {
     double theta;
     bp_rope_scaling scaling;
     uint64_t apart;   /* elements of a head; 0: width */
+    bool neighbours;  /* pairs lie side by side */
     uint32_t table;   /* which of the model's tables of angles it turns by: 0 or 1 */
     const void *near; /* longrope's divisors, a float for each pair: of texts of up to */
     const void *far;  /* scaling.original tokens, and of longer ones */

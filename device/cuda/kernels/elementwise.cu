@@ -239,9 +239,10 @@ BP_KERNEL bp_swiglu_backward(void *d_gate, void *d_up, const void *d_y, const vo
 }
 
 /* bp_activation of core/ops/activation.h. */
-#define GELU_ERF 0u
-#define TANH     1u
-#define RELU6    3u
+#define GELU_ERF     0u
+#define TANH         1u
+#define RELU6        3u
+#define RELU_SQUARED 4u
 
 /* y = f(x), with its slope instead for backward: d_y is there, and y = d_y * f'(x). */
 BP_KERNEL bp_activation(void *y, const void *d_y, const void *x, uint64_t count, uint32_t kind,
@@ -270,6 +271,9 @@ BP_KERNEL bp_activation(void *y, const void *d_y, const void *x, uint64_t count,
             bool above = kind == RELU6 && a >= 6.0f;
             float kept = a > 0.0f || a != a ? a : 0.0f, step = a > 0.0f && !above ? 1.0f : 0.0f;
             r = slope ? step : above ? 6.0f : kept;
+            if (kind == RELU_SQUARED) {
+                r = slope ? kept + kept : kept * kept;
+            }
         }
         v[0] = v[1];
         v[1] = v[2];

@@ -96,7 +96,9 @@ static inline float activate(int64_t kind, float x)
     return kind == BP_ACTIVATION_GELU_ERF            ? bp_gelu_erf_inline(x)
            : kind == BP_ACTIVATION_TANH              ? bp_tanhf_inline(x)
            : kind == BP_ACTIVATION_RELU6 && x > 6.0f ? 6.0f
-                                                     : (x > 0.0f || x != x ? x : 0.0f);
+           : !(x > 0.0f || x != x)                   ? 0.0f
+           : kind == BP_ACTIVATION_RELU_SQUARED      ? x * x
+                                                     : x;
 }
 
 static inline float activation_slope(int64_t kind, float x)
@@ -107,6 +109,9 @@ static inline float activation_slope(int64_t kind, float x)
     if (kind == BP_ACTIVATION_TANH) {
         float t = bp_tanhf_inline(x);
         return fmaf(-t, t, 1.0f);
+    }
+    if (kind == BP_ACTIVATION_RELU_SQUARED) {
+        return x > 0.0f || x != x ? x + x : 0.0f;
     }
     const bool above = kind == BP_ACTIVATION_RELU6 && x >= 6.0f;
     return x > 0.0f && !above ? 1.0f : 0.0f;
@@ -148,6 +153,9 @@ static void activation_forward_run(const bp_host_call *call, uint64_t first, uin
         break;
     case BP_ACTIVATION_RELU6:
         activate_run(call->pointers, i, end, BP_ACTIVATION_RELU6);
+        break;
+    case BP_ACTIVATION_RELU_SQUARED:
+        activate_run(call->pointers, i, end, BP_ACTIVATION_RELU_SQUARED);
         break;
     default:
         activate_run(call->pointers, i, end, BP_ACTIVATION_RELU);
@@ -191,6 +199,9 @@ static void activation_backward_run(const bp_host_call *call, uint64_t first, ui
         break;
     case BP_ACTIVATION_RELU6:
         slope_run(call->pointers, i, end, BP_ACTIVATION_RELU6);
+        break;
+    case BP_ACTIVATION_RELU_SQUARED:
+        slope_run(call->pointers, i, end, BP_ACTIVATION_RELU_SQUARED);
         break;
     default:
         slope_run(call->pointers, i, end, BP_ACTIVATION_RELU);

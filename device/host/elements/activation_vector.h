@@ -97,6 +97,18 @@ static inline bp_v activation_relu6_slope(bp_v x)
     return bp_v_choose(bp_v_less(x, bp_v_set(6.0f)), activation_relu_slope(x), zero);
 }
 
+static inline bp_v activation_squared(bp_v x)
+{
+    const bp_v kept = activation_relu(x);
+    return bp_v_mul(kept, kept);
+}
+
+static inline bp_v activation_squared_slope(bp_v x)
+{
+    const bp_v kept = activation_relu(x);
+    return bp_v_add(kept, kept);
+}
+
 /* One by one: only a pooler's few rows ask for it. */
 static inline bp_v activation_tanh(bp_v x)
 {
@@ -206,6 +218,7 @@ static inline __attribute__((always_inline)) void gated_backward_step(const bp_h
 ACTIVATION_STEPS(gelu)
 ACTIVATION_STEPS(relu)
 ACTIVATION_STEPS(relu6)
+ACTIVATION_STEPS(squared)
 ACTIVATION_STEPS(tanh)
 
 #define ACTIVATION_TASKS(name)                                                                     \
@@ -268,6 +281,9 @@ GATED_RUN(backward)
             break;                                                                                 \
         case BP_ACTIVATION_RELU6:                                                                  \
             activation_each(call, s->count, task, relu6_##way##_step);                             \
+            break;                                                                                 \
+        case BP_ACTIVATION_RELU_SQUARED:                                                           \
+            activation_each(call, s->count, task, squared_##way##_step);                           \
             break;                                                                                 \
         default:                                                                                   \
             activation_each(call, s->count, task, relu_##way##_step);                              \

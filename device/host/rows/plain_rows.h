@@ -218,6 +218,22 @@ static void rotate(bp_element *a, bp_element *b, const float *cosine, const floa
     }
 }
 
+/* The same for `half` pairs that lie side by side: a[i] is x[2 * i], b[i] is behind it. */
+static void rotate_neighbours(bp_element *x, const float *cosine, const float *sine, uint64_t half,
+                              float sign)
+{
+    for (uint64_t i = 0; i < half; i += BP_LANES / 2) {
+        uint64_t count = bp_least(half - i, BP_LANES / 2);
+        bp_plain_block v = bp_plain_load(x + 2 * i, 2 * count);
+        for (uint64_t l = 0; l < count; l++) {
+            float a = v.lane[2 * l], b = v.lane[2 * l + 1], turned = sine[i + l] * sign;
+            v.lane[2 * l] = fmaf(a, cosine[i + l], -(b * turned));
+            v.lane[2 * l + 1] = fmaf(b, cosine[i + l], a * turned);
+        }
+        bp_plain_store(x + 2 * i, 2 * count, &v);
+    }
+}
+
 /* A task is a row. */
 static void rotary_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
@@ -233,7 +249,11 @@ static void rotary_run(const bp_host_call *call, uint64_t first, uint64_t last, 
         const uint64_t place = row % (uint64_t)s->sequence + (far ? (uint64_t)s->sequence : 0);
         const float *angles = (const float *)p->table + place * width;
         for (uint64_t head = 0; head < (uint64_t)s->heads; head++, x += s->apart) {
-            rotate(x, x + half, angles, angles + half, half, sign);
+            if (s->neighbours != 0) {
+                rotate_neighbours(x, angles, angles + half, half, sign);
+            } else {
+                rotate(x, x + half, angles, angles + half, half, sign);
+            }
         }
     }
 }

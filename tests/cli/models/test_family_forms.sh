@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Every family of the table that takes adapters, on a base in 4 bits (NF4, and FP4 in blocks of 128): one state
-# whatever is checkpointed and however many threads there are, in as many bytes as were planned, and resumed. 19
-# families, because each has a list of nodes of its own; BP_TEST_SHORT takes four of them.
+# whatever is checkpointed and however many threads there are, in as many bytes as were planned, and resumed. All
+# of them, because each has a list of nodes of its own; BP_TEST_SHORT takes four of them.
 . "$(dirname "$0")/../lib.sh"
 
 digest=''
@@ -10,7 +10,10 @@ families=$(sed -n 's/^FAMILY(\(.*\))$/\1/p' tools/formats/family/families.def | 
 [[ -z ${BP_TEST_SHORT:-} ]] || families='gpt2 gemma3 phi3 modernbert'
 declare -A from=([gpt2]=tiny [llama]=tiny-llama [qwen2]=tiny-llama [qwen3]=tiny-qwen3 [mistral]=tiny-mistral
     [smollm3]=tiny-smollm3 [granite]=tiny-granite [olmo2]=tiny-olmo2 [gemma]=tiny-gemma [gemma2]=tiny-gemma2
-    [gemma3]=tiny-gemma3-text [phi3]=tiny-phi3 [gpt_neox]=tiny-neox [bert]=tiny-bert [roberta]=tiny-roberta
+    [gemma3]=tiny-gemma3-text [ernie4_5]=tiny-ernie4-5 [glm]=tiny-glm [glm4]=tiny-glm4 [seed_oss]=tiny-seed-oss
+    [olmo3]=tiny-olmo3 [exaone4]=tiny-exaone4 [hunyuan_v1_dense]=tiny-hunyuan [cohere]=tiny-cohere [cohere2]=tiny-cohere2
+    [starcoder2]=tiny-starcoder2 [arcee]=tiny-arcee [granitemoehybrid]=tiny-granite4
+    [phi3]=tiny-phi3 [gpt_neox]=tiny-neox [bert]=tiny-bert [roberta]=tiny-roberta
     [xlm_roberta]=tiny-roberta [distilbert]=tiny-distilbert [electra]=tiny-electra [modernbert]=tiny-modernbert)
 awk 'BEGIN { for (i = 0; i < 110; i++) print "the number", i, "of what is there: we have", 3 * i, "things." }' >"$work/my.txt"
 

@@ -39,6 +39,8 @@ while read -r family preset tokenizer vocabulary end template steps; do
     sed -E "s/\"vocab_size\": [0-9]+/\"vocab_size\": $vocabulary/; s/\"eos_token_id\": [^,]*/\"eos_token_id\": $end/; s/\"n_(positions|ctx)\": 64/\"n_\1\": 128/" \
         "$work/$family.made/config.json" >"$base/config.json"
     [[ $family != mistral ]] || sed -i -E 's/"sliding_window": [0-9]+/"sliding_window": null/' "$base/config.json"
+    [[ $family != exaone4 ]] || # readers know windows of its largest model alone
+        sed -i -E 's/"sliding_window": [0-9]+/"sliding_window": null/; s/sliding_attention/full_attention/g' "$base/config.json"
     [[ $family != qwen2 ]] || sed -i -E 's/"llama"/"qwen2"/; s/LlamaFor/Qwen2For/; /_bias"|"head_dim"/d' "$base/config.json"
     run train --model "$base" --data "$work/chat.jsonl" --chat-template "$template" --max-seq-length 120 --max-steps "${steps:-60}" \
         --learning-rate 1e-2 --save-dtype fp32 --quiet --output-dir "$work/$family"
@@ -92,6 +94,17 @@ gemma2 tiny-gemma2 gemma 1003 2 gemma
 olmo2 tiny-olmo2 qwen2 805 800 chatml
 gpt_neox tiny-neox qwen2 805 800 zephyr
 granite tiny-granite smollm 701 700 smollm2 250
+ernie4_5 tiny-ernie4-5 gemma 1003 2 gemma
+glm tiny-glm qwen2 805 800 chatml
+glm4 tiny-glm4 qwen2 805 800 chatml
+seed_oss tiny-seed-oss qwen2 805 800 chatml
+olmo3 tiny-olmo3 qwen2 805 800 chatml
+exaone4 tiny-exaone4 smollm 701 700 smollm2
+hunyuan tiny-hunyuan qwen2 805 800 chatml
+cohere tiny-cohere qwen2 805 800 chatml 150
+cohere2 tiny-cohere2 qwen2 805 800 chatml 150
+starcoder2 tiny-starcoder2 qwen2 805 800 chatml
+arcee tiny-arcee smollm 701 700 smollm2
 END
 
 # Encoders, whose file holds a model of vectors: the same ids and vectors, also of texts with padding in them, which has a place of

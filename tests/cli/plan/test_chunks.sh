@@ -26,7 +26,8 @@ same() { # CHUNKS options..: digests with these chunks are that without
 }
 
 # Every family, chunks that divide the rows of a micro-batch and chunks that do not, a chunk of more than all rows.
-for model in tiny tiny-llama tiny-qwen3 tiny-olmo2 tiny-gemma2 tiny-phi3 tiny-granite tiny-neox; do
+for model in tiny tiny-llama tiny-qwen3 tiny-olmo2 tiny-gemma2 tiny-phi3 tiny-granite tiny-neox tiny-glm4 tiny-hunyuan \
+    tiny-cohere tiny-starcoder2; do
     same '1 13 16 63 64 1000' --model "$model" --dropout 0.2
     same 13 --model "$model" --bf16 --gradient-checkpointing full --threads 2
 done

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The first fine-tune of the README, line by line, for a directory of every family that takes adapters: planned,
 # trained, judged, asked (decoders write; encoders fill masks, and say what these directories lack for it), merged;
-# the merged model judges as the model with its adapters does. 14 s of processor, for 19 families; BP_TEST_SHORT takes
+# the merged model judges as the model with its adapters does. 14 s of processor for 19 of them; BP_TEST_SHORT takes
 # four of them.
 . "$(dirname "$0")/../lib.sh"
 
@@ -13,7 +13,10 @@ families=$(sed -n 's/^FAMILY(\(.*\))$/\1/p' tools/formats/family/families.def | 
 [[ -z ${BP_TEST_SHORT:-} ]] || families='gpt2 gemma3 phi3 modernbert'
 declare -A from=([gpt2]=tiny [llama]=tiny-llama [qwen2]=tiny-llama [qwen3]=tiny-qwen3 [mistral]=tiny-mistral
     [smollm3]=tiny-smollm3 [granite]=tiny-granite [olmo2]=tiny-olmo2 [gemma]=tiny-gemma [gemma2]=tiny-gemma2
-    [gemma3]=tiny-gemma3-text [phi3]=tiny-phi3 [gpt_neox]=tiny-neox [bert]=tiny-bert [roberta]=tiny-roberta
+    [gemma3]=tiny-gemma3-text [ernie4_5]=tiny-ernie4-5 [glm]=tiny-glm [glm4]=tiny-glm4 [seed_oss]=tiny-seed-oss
+    [olmo3]=tiny-olmo3 [exaone4]=tiny-exaone4 [hunyuan_v1_dense]=tiny-hunyuan [cohere]=tiny-cohere [cohere2]=tiny-cohere2
+    [starcoder2]=tiny-starcoder2 [arcee]=tiny-arcee [granitemoehybrid]=tiny-granite4
+    [phi3]=tiny-phi3 [gpt_neox]=tiny-neox [bert]=tiny-bert [roberta]=tiny-roberta
     [xlm_roberta]=tiny-roberta [distilbert]=tiny-distilbert [electra]=tiny-electra [modernbert]=tiny-modernbert)
 program=$(realpath "$program")
 awk 'BEGIN { for (i = 0; i < 110; i++) print "the number", i, "of what is there: we have", 3 * i, "things." }' >"$work/my.txt"

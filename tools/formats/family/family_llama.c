@@ -29,6 +29,32 @@ static const bp_row rows[] = {
     ROW_FIXED("sliding_window", NULL, NULL, BP_ROW_READ),
 };
 
+void bp_family_near_every(bp_llama_config *own, uint32_t every)
+{
+    for (uint32_t i = 0; own->near.listed == 0 && i < own->stack.layers; i++) {
+        if (every == 0 || (i + 1) % every != 0) {
+            bp_layer_put(&own->near, i);
+        }
+    }
+    own->near.listed = own->stack.layers;
+}
+
+void bp_family_still_beside(bp_llama_config *own)
+{
+    if (own->window != 0) {
+        bp_family_near_every(own, own->turn_every);
+    } else if (own->near.listed == 0) {
+        own->near.listed = own->stack.layers;
+    }
+    own->still = (bp_layer_set){.listed = own->stack.layers};
+    for (uint32_t i = 0; own->window != 0 && i < own->stack.layers; i++) {
+        if (!bp_layer_in(&own->near, i)) {
+            bp_layer_put(&own->still, i);
+        }
+    }
+    own->turn_every = 4; /* whichever of the keys said it */
+}
+
 const bp_tensor_rule bp_llama_rules[2] = {
     {"*", "*", BP_LAYOUT_PLAIN},
     {"model.*", "*", BP_LAYOUT_PLAIN},

@@ -77,6 +77,21 @@
             false, NULL                                                                            \
     }
 
+/* sliding_window_pattern of files that do not list the layers: the last of so many sees all;
+ * EXAONE's say "LLLG" for 4. */
+#define ROW_PATTERN                                                                                \
+    {                                                                                              \
+        "sliding_window_pattern", BP_ROW_COUNT_NULL, BP_ROLE_NONE, BP_ROW_READ, LLAMA(turn_every), \
+            0, LAYERS_MOST, 4, "LG"                                                                \
+    }
+
+/* Windows in all but the last of every so many layers, where the file does not list them. */
+void bp_family_near_every(bp_llama_config *own, uint32_t every);
+
+/* The same by sliding_window_pattern; where there is a window, heads turn in the layers that have
+ * it alone. */
+void bp_family_still_beside(bp_llama_config *own);
+
 /* Resolves it: the same model has the same numbers, whichever of the keys said so. */
 void bp_family_qwen_window(bp_llama_config *own);
 

@@ -70,7 +70,10 @@ static void put_keys(bp_gguf_writer *w, const char *a, const bp_model_config *co
     put_count(w, a, "attention.head_count", own.stack.heads);
     put_count(w, a, "attention.head_count_kv", kv_heads_of(&own));
     bp_gguf_put_f32(w, bp_gguf_key_of(a, "rope.freq_base").text, (float)own.rope_theta);
-    bp_gguf_put_f32(w, bp_gguf_key_of(a, "attention.layer_norm_rms_epsilon").text,
+    bp_gguf_put_f32(w,
+                    bp_gguf_key_of(a, own.centred ? "attention.layer_norm_epsilon"
+                                                  : "attention.layer_norm_rms_epsilon")
+                        .text,
                     (float)own.stack.norm_epsilon);
     if (own.head_width != 0) {
         put_count(w, a, "attention.key_length", own.head_width);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* From a GGUF file's keys to a configuration. */
 #include "tools/formats/gguf/gguf_model.h"
+#include "tools/formats/gguf/gguf_decoders.h"
+#include "tools/formats/gguf/gguf_llama.h"
 
 #include <string.h>
 
@@ -110,6 +112,9 @@ bp_status bp_gguf_describe(const bp_gguf_file *file, const bp_gguf_family **fami
     }
     if (*family == &bp_gguf_bert) {
         *family = bp_gguf_bert_of(file);
+    }
+    if (*family == &bp_gguf_olmo2) {
+        *family = bp_gguf_olmo_of(file);
     }
     *config = bp_family_defaults(bp_family_find((*family)->model_type));
     if (embedding == NULL || embedding->rank != 2 || embedding->shape[0] > INT32_MAX) {

@@ -589,8 +589,9 @@ bp_status bp_gguf_items_begin(bp_gguf_items *items, const bp_gguf_file *file, co
     }
     if (key->type != BP_GGUF_ARRAY || key->item != type) {
         return bp_gguf_refuse(file,
-                              type == BP_GGUF_STRING
-                                  ? "this key must be an array of strings"
+                              type == BP_GGUF_STRING ? "this key must be an array of strings"
+                              : type == BP_GGUF_BOOL
+                                  ? "this key must be an array of flags"
                                   : "this key must be an array of 32-bit numbers",
                               name);
     }
@@ -644,6 +645,19 @@ bp_status bp_gguf_items_string(bp_gguf_items *items, char *text, size_t room, si
     text[bytes] = '\0';
     *length = (size_t)bytes;
     items->at += 8 + bytes;
+    items->next++;
+    return BP_OK;
+}
+
+bp_status bp_gguf_items_flag(bp_gguf_items *items, bool *value)
+{
+    unsigned char byte = 0;
+    if (items->next == items->key->count) {
+        return beyond(items);
+    }
+    BP_TRY(items_read(items, items->at, &byte, sizeof byte));
+    *value = byte != 0;
+    items->at += sizeof byte;
     items->next++;
     return BP_OK;
 }

@@ -67,7 +67,7 @@ bp_status bp_gguf_refuse(const bp_gguf_file *file, const char *text, const char 
 
 #define BP_GGUF_AHEAD 2048 /* bytes that are read at a time */
 
-/* Reads an array of strings or of 32-bit numbers from front to back. */
+/* Reads an array of strings, flags or 32-bit numbers from front to back. */
 typedef struct bp_gguf_items {
     const bp_gguf_file *file;
     const bp_gguf_key *key;
@@ -84,6 +84,7 @@ bp_status bp_gguf_items_begin(bp_gguf_items *items, const bp_gguf_file *file, co
 /* The next string, terminated; `text` has `room` bytes. BP_ERR_DATA when it is longer. */
 bp_status bp_gguf_items_string(bp_gguf_items *items, char *text, size_t room,
                                size_t *length) BP_MUST_CHECK;
+bp_status bp_gguf_items_flag(bp_gguf_items *items, bool *value) BP_MUST_CHECK;
 bp_status bp_gguf_items_i32(bp_gguf_items *items, int32_t *value) BP_MUST_CHECK;
 
 #endif

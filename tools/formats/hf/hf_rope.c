@@ -32,6 +32,7 @@ typedef enum rope_number {
     SLOW,
     MSCALE,
     MSCALE_ALL,
+    ALPHA,
     NUMBERS
 } rope_number;
 
@@ -63,9 +64,15 @@ static const struct {
     [SLOW] = {"beta_slow", RANGE(BP_ROW_REAL, 0, 1e12)},
     [MSCALE] = {"mscale", RANGE(BP_ROW_REAL, 0, 1e6)},
     [MSCALE_ALL] = {"mscale_all_dim", RANGE(BP_ROW_REAL, 0, 1e6)},
+    [ALPHA] = {"alpha", RANGE(BP_ROW_REAL, 0, 1e12)},
 };
 
 static const char share_key[] = "partial_rotary_factor";
+
+static bool stretches(const bp_hf_reading *r)
+{
+    return bp_family_row(r->family, BP_ROPE_ALPHA) != NULL;
+}
 
 static bp_llama_config own_of(const bp_hf_reading *r)
 {
@@ -175,7 +182,7 @@ static bp_status hf_rope_take_member(bp_hf_reading *r, const bp_row *row, bp_jso
     while (which < NUMBERS && strcmp(numbers[which].key, event->text) != 0) {
         which++;
     }
-    if (which == NUMBERS) {
+    if (which == NUMBERS || (which == ALPHA && !stretches(r))) {
         return bp_json_skip(&r->json);
     }
     BP_TRY(bp_json_next(&r->json, event));
@@ -228,7 +235,9 @@ static bp_status hf_rope_resolve(bp_hf_reading *r, const bp_row *row, const rope
         }
         own.rope_scaling =
             (bp_rope_scaling){.factor = n[FACTOR],
-                              .low = yarn ? n[SLOW] : n[LOW],
+                              .low = yarn                      ? n[SLOW]
+                                     : kind == BP_ROPE_DYNAMIC ? n[ALPHA]
+                                                               : n[LOW],
                               .high = yarn ? n[FAST] : n[HIGH],
                               .original = original != 0 ? original : own.rope_scaling.original,
                               .kind = kind,
@@ -324,24 +333,28 @@ static void put_list(bp_json_writer *json, const char *key, const float *values,
     bp_json_put_close(json);
 }
 
-void bp_hf_rope_put(bp_json_writer *json, const char *key, const bp_model_config *config)
+/* What is scaled, and by what the heads turn where `theta` is above 0. */
+static void put_object(bp_json_writer *json, const char *key, const bp_model_config *config,
+                       double theta)
 {
     const bp_llama_config own = bp_llama_config_of(config);
     const bp_rope_scaling *s = &own.rope_scaling;
-    const bool yarn = s->kind == BP_ROPE_YARN;
+    const bool yarn = s->kind == BP_ROPE_YARN, stretched = s->kind == BP_ROPE_DYNAMIC;
     uint32_t type = 1;
-    if (!(s->factor > 0.0)) {
-        bp_json_put_value(json, key, "null");
-        return;
-    }
     while (types[type].kind != s->kind) {
         type++;
     }
-    const double values[NUMBERS] = {[FACTOR] = s->factor,        [HIGH] = yarn ? 0.0 : s->high,
-                                    [LOW] = yarn ? 0.0 : s->low, [ORIGINAL] = (double)s->original,
-                                    [ATTENTION] = s->magnitude,  [FAST] = yarn ? s->high : 0.0,
-                                    [SLOW] = yarn ? s->low : 0.0};
-    static const rope_number order[] = {ATTENTION, FAST, SLOW, FACTOR, HIGH, LOW, ORIGINAL};
+    const double values[NUMBERS] = {[FACTOR] = s->factor,
+                                    [HIGH] = yarn ? 0.0 : s->high,
+                                    [LOW] = yarn || stretched ? 0.0 : s->low,
+                                    [ORIGINAL] = (double)s->original,
+                                    [ATTENTION] = s->magnitude,
+                                    [FAST] = yarn ? s->high : 0.0,
+                                    [SLOW] = yarn ? s->low : 0.0,
+                                    [ALPHA] = stretched ? s->low : 0.0,
+                                    [THETA] = theta};
+    static const rope_number order[] = {ALPHA, ATTENTION, FAST,     SLOW, FACTOR,
+                                        HIGH,  LOW,       ORIGINAL, THETA};
     bp_json_put_lines(json, key, '{');
     for (size_t i = 0; i < COUNT(order); i++) {
         const double value = values[order[i]];
@@ -362,5 +375,36 @@ void bp_hf_rope_put(bp_json_writer *json, const char *key, const bp_model_config
         bp_json_put_flag(json, "truncate", false);
     }
     bp_json_put_text(json, "rope_type", types[type].name);
+    bp_json_put_close(json);
+}
+
+static void put_plain(bp_json_writer *json, const char *key, double theta)
+{
+    bp_json_put_lines(json, key, '{');
+    bp_json_put_member(json, numbers[THETA].key);
+    bp_number_put(json->text, theta);
+    bp_json_put_text(json, "rope_type", types[0].name);
+    bp_json_put_close(json);
+}
+
+void bp_hf_rope_put(bp_json_writer *json, const char *key, const bp_model_config *config)
+{
+    const bp_llama_config own = bp_llama_config_of(config);
+    const bool scaled = own.rope_scaling.factor > 0.0;
+    if (key == NULL || strcmp(key, "rope_parameters") != 0) {
+        if (scaled) {
+            put_object(json, key, config, 0.0);
+        } else {
+            bp_json_put_value(json, key, "null");
+        }
+        return;
+    }
+    bp_json_put_lines(json, key, '{');
+    if (scaled) {
+        put_object(json, "full_attention", config, own.rope_theta);
+    } else {
+        put_plain(json, "full_attention", own.rope_theta);
+    }
+    put_plain(json, "sliding_attention", own.near_theta);
     bp_json_put_close(json);
 }

@@ -6,6 +6,9 @@
 
 #include "tools/formats/hf/hf_value.h"
 
+/* The row of families whose rope_type dynamic may have alpha, by which the base is stretched. */
+#define BP_ROPE_ALPHA "rope_scaling.alpha"
+
 /* Reads the value of a BP_ROW_ROPE, whose first event is *event: null, or an object of rope_type
  * that is implemented; of a model with two kinds of layers, one for each kind. What it says goes to
  * the bp_llama_config.
@@ -18,7 +21,8 @@ bp_status bp_hf_rope_take(bp_hf_reading *reading, const bp_row *row,
  * fields were read. For families whose own struct is a bp_llama_config. */
 void bp_hf_rope_finish(bp_model_config *config);
 
-/* Writes rope_scaling's object, or null where nothing is scaled. */
+/* Writes rope_scaling's object, or null where nothing is scaled; as rope_parameters one for each
+ * kind of layers. */
 void bp_hf_rope_put(bp_json_writer *json, const char *key, const bp_model_config *config);
 
 #endif

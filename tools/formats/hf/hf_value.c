@@ -63,12 +63,29 @@ static bool said_before(const bp_hf_reading *r, const bp_row *row)
     return false;
 }
 
+/* The length of a text like "LLLG": its last letter is the second of the words, those before are
+ * the first. */
+static bool pattern_of(const bp_row *row, const bp_json_event *event, uint32_t *value)
+{
+    const bool text = event->kind == BP_JSON_TEXT && event->length > 0;
+    if (!text || strspn(event->text, (const char[]){row->words[0], '\0'}) + 1 != event->length ||
+        event->text[event->length - 1] != row->words[1]) {
+        return false;
+    }
+    *value = (uint32_t)event->length;
+    return true;
+}
+
 static bp_status take_count(bp_hf_reading *r, const bp_row *row, const bp_json_event *event)
 {
     char *to = (char *)&r->config + row->offset;
     uint32_t value = 0, old;
     memcpy(&old, to, sizeof old);
     if (event->kind == BP_JSON_NULL && row->kind == BP_ROW_COUNT_NULL) {
+        memcpy(to, &value, sizeof value);
+        return BP_OK;
+    }
+    if (row->words != NULL && pattern_of(row, event, &value)) {
         memcpy(to, &value, sizeof value);
         return BP_OK;
     }
@@ -177,7 +194,7 @@ static bp_status take_choice(bp_hf_reading *r, const bp_row *row, const bp_json_
 {
     const int64_t number = choice_of(row, event);
     const bool unsaid = event->kind == BP_JSON_NULL && (row->flags & BP_ROW_SPARSE) != 0;
-    if (number < 0 && row->kind == BP_ROW_TEXT && unsaid) {
+    if (number < 0 && unsaid) {
         return BP_OK;
     }
     if (number < 0) {

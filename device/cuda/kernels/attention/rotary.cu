@@ -75,10 +75,11 @@ BP_KERNEL bp_rotary_angles(float *cosines, float *sines, const bp_step_block *st
     sines[row * width + n] = (float)sine * magnitude;
 }
 
-/* A thread turns one pair of one head of one row; sign -1 turns back. */
+/* A thread turns one pair of one head of one row, elements that are `half` apart or, with
+ * `neighbours`, side by side; sign -1 turns back. */
 BP_KERNEL bp_rotary(void *x, const float *table, uint64_t rows, uint64_t sequence, uint64_t heads,
                     uint64_t width, uint64_t pitch, float sign, uint32_t form, uint64_t apart,
-                    const int32_t *extents, int64_t original)
+                    const int32_t *extents, int64_t original, uint32_t neighbours)
 {
     uint64_t half = width / 2, i = (uint64_t)blockIdx.x * BP_RUN_THREADS + threadIdx.x;
     if (i >= rows * heads * half) {
@@ -90,11 +91,15 @@ BP_KERNEL bp_rotary(void *x, const float *table, uint64_t rows, uint64_t sequenc
         place += sequence;
     }
     const float *angles = table + place * width + pair;
-    uint64_t first = row * pitch + head * apart + pair;
-    float a = bp_get(x, first, form), b = bp_get(x, first + half, form);
+    uint64_t first = row * pitch + head * apart + pair, other = first + half;
+    if (neighbours != 0) {
+        first += pair;
+        other = first + 1;
+    }
+    float a = bp_get(x, first, form), b = bp_get(x, other, form);
     float cosine = angles[0], sine = angles[half] * sign;
     bp_put(x, first, form, fmaf(a, cosine, -(b * sine)));
-    bp_put(x, first + half, form, fmaf(b, cosine, a * sine));
+    bp_put(x, other, form, fmaf(b, cosine, a * sine));
 }
 
 /* A thread has one element: of row r, part k, group g what lies there in group g, part k. */

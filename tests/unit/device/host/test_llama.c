@@ -218,9 +218,10 @@ TEST_ON_HOST(rotary_table_agrees)
 static void rotary_turns_and_returns_on(kernel_device *on)
 {
     static const int64_t widths[] = {2, 6, 16, 40, 64};
-    for (uint32_t w = 0; w < 5; w++) {
-        int64_t width = widths[w], half = width / 2, pitch = 4 * width;
-        bp_rotary_scalars s = {10, 5, 3, width, pitch, 0, width, w % 2, 7};
+    for (uint32_t w = 0; w < 10; w++) { /* of halves, then of neighbours */
+        const int64_t side = w / 5;
+        int64_t width = widths[w % 5], half = width / 2, pitch = 4 * width;
+        bp_rotary_scalars s = {10, 5, 3, width, pitch, 0, width, w % 2, 7, side};
         kernel_case c;
         kernel_case_init(&c, on->device, BP_KERNEL_rotary, &s, 1, 0);
         float *x = AT(&c, rotary, x), *table = AT(&c, rotary, table);
@@ -240,7 +241,8 @@ static void rotary_turns_and_returns_on(kernel_device *on)
                 turns[i] = (float)cos(angle);
                 turns[half + i] = (float)sin(angle);
                 for (int64_t head = 0; head < 3; head++) {
-                    double *a = right + row * pitch + head * width + i, *b = a + half;
+                    double *a = right + row * pitch + head * width + (side ? 2 * i : i);
+                    double *b = a + (side ? 1 : half);
                     double u = *a * cos(angle) - *b * sin(angle);
                     *b = *b * cos(angle) + *a * sin(angle);
                     *a = u;
@@ -351,10 +353,11 @@ TEST_ON_HOST(swiglu_agrees)
 
 static double activation(int64_t kind, double x)
 {
-    return kind == BP_ACTIVATION_GELU_ERF ? 0.5 * x * erfc(-x / sqrt(2.0))
-           : kind == BP_ACTIVATION_TANH   ? tanh(x)
-           : kind == BP_ACTIVATION_RELU6  ? fmin(fmax(x, 0.0), 6.0)
-                                          : fmax(x, 0.0);
+    return kind == BP_ACTIVATION_GELU_ERF       ? 0.5 * x * erfc(-x / sqrt(2.0))
+           : kind == BP_ACTIVATION_TANH         ? tanh(x)
+           : kind == BP_ACTIVATION_RELU6        ? fmin(fmax(x, 0.0), 6.0)
+           : kind == BP_ACTIVATION_RELU_SQUARED ? fmax(x, 0.0) * fmax(x, 0.0)
+                                                : fmax(x, 0.0);
 }
 
 static void activations_agree_on(kernel_device *on)
@@ -384,7 +387,7 @@ static void activations_agree_on(kernel_device *on)
             double at = (double)x[i], step = 1e-6;
             double slope =
                 (activation(kind, at + step) - activation(kind, at - step)) / (2.0 * step);
-            if (kind >= BP_ACTIVATION_RELU) { /* and RELU6 */
+            if (kind == BP_ACTIVATION_RELU || kind == BP_ACTIVATION_RELU6) {
                 slope = at > 0.0 && (kind == BP_ACTIVATION_RELU || at < 6.0) ? 1.0 : 0.0;
             }
             right[i] = (double)d_y[i] * slope;

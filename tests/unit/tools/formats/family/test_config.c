@@ -481,6 +481,16 @@ static void windows_of_some_layers_are_read_and_written(void **state)
                    "[\"full_attention\", \"sliding_attention\", \"full_attention\", "
                    "\"sliding_attention\"]",
                    ".w.w", "list,1,8,true,");
+    expect_windows("\"model_type\": \"olmo3\", \"sliding_window\": 8", "www.", "list,8,");
+    expect_windows("\"model_type\": \"exaone4\", \"sliding_window\": 8, "
+                   "\"sliding_window_pattern\": \"LG\"",
+                   "w.w.", "list,8,");
+    expect_windows("\"model_type\": \"exaone4\", \"sliding_window\": null, "
+                   "\"sliding_window_pattern\": null",
+                   "....", "list,null,");
+    expect_windows("\"model_type\": \"cohere2\", \"sliding_window\": 8, "
+                   "\"sliding_window_pattern\": 3",
+                   "ww.w", "list,8,");
     expect_windows("\"model_type\": \"smollm3\", \"sliding_window\": 8", "....", "null,");
     expect_windows("\"model_type\": \"smollm3\", \"use_sliding_window\": true", "....", "null,");
     expect_windows("\"model_type\": \"smollm3\", \"use_sliding_window\": true, "
@@ -492,49 +502,62 @@ static void windows_of_some_layers_are_read_and_written(void **state)
                    ".w..", "list,8,true,");
 }
 
+static const struct {
+    const char *type;
+    const char *members;
+    const char *name;
+} refusals[] = {
+    {"llama", "\"hidden_act\": \"gelu\"", "hidden_act"},
+    {"llama", "\"rope_scaling\": {\"rope_type\": \"spiral\", \"factor\": 4}",
+     "rope_scaling.rope_type"},
+    {"llama", "\"rope_scaling\": {\"rope_type\": \"llama3\"}", "rope_scaling"},
+    {"llama", "\"rope_scaling\": 7", "rope_scaling"},
+    {"llama", "\"rope_parameters\": {\"partial_rotary_factor\": 0.5}",
+     "rope_parameters.partial_rotary_factor"},
+    {"llama", "\"sliding_window\": 4096", "sliding_window"},
+    {"llama", "\"pretraining_tp\": 2", "pretraining_tp"},
+    {"llama", "\"num_key_value_heads\": 5", "num_key_value_heads"},
+    {"llama", "\"num_attention_heads\": 3", "num_attention_heads"},
+    {"llama", "\"head_dim\": 7", "head_dim"},
+    {"llama", "\"attention_bias\": 1", "attention_bias"},
+    {"qwen2", "\"use_sliding_window\": 1", "use_sliding_window"},
+    {"qwen2",
+     "\"num_hidden_layers\": 2, \"layer_types\": [\"full_attention\", "
+     "\"sliding_attention\"]",
+     "layer_types"},
+    {"qwen2",
+     "\"use_sliding_window\": true, \"sliding_window\": null, "
+     "\"num_hidden_layers\": 1, \"layer_types\": [\"sliding_attention\"]",
+     "layer_types"},
+    {"qwen3", "\"use_sliding_window\": true, \"num_hidden_layers\": 129", "layer_types"},
+    {"qwen3", "\"use_sliding_window\": true, \"max_window_layers\": -1", "max_window_layers"},
+    {"qwen3", "\"use_sliding_window\": true, \"layer_types\": [\"chunked_attention\"]",
+     "layer_types"},
+    {"gemma2", "\"sliding_window\": null", "layer_types"},
+    {"smollm3", "\"no_rope_layer_interval\": 0", "no_rope_layer_interval"},
+    {"exaone4", "\"sliding_window_pattern\": \"LLGL\"", "sliding_window_pattern"},
+    {"exaone4",
+     "\"sliding_window\": null, \"num_hidden_layers\": 1, \"layer_types\": "
+     "[\"sliding_attention\"]",
+     "layer_types"},
+    {"cohere", "\"use_qk_norm\": true", "use_qk_norm"},
+    {"arcee", "\"hidden_act\": \"relu\"", "hidden_act"},
+    {"granitemoehybrid", "\"num_local_experts\": 8", "num_local_experts"},
+    {"granitemoehybrid", "\"hidden_size\": 64", "num_local_experts"},
+    {"granitemoehybrid",
+     "\"num_local_experts\": 0, \"num_hidden_layers\": 1, \"layer_types\": [\"mamba\"]",
+     "layer_types"},
+    {"bert", "\"position_embedding_type\": \"relative_key\"", "position_embedding_type"},
+    {"bert", "\"hidden_act\": \"silu\"", "hidden_act"},
+    {"bert", "\"is_decoder\": true", "is_decoder"},
+    {"bert", "\"problem_type\": \"ranking\"", "problem_type"},
+    {"bert", "\"id2label\": []", "id2label"},
+};
+
 /* verifies formats-1.08bd */
 static void what_other_families_lack_is_refused_by_name(void **state)
 {
     (void)state;
-    static const struct {
-        const char *type;
-        const char *members;
-        const char *name;
-    } refusals[] = {
-        {"llama", "\"hidden_act\": \"gelu\"", "hidden_act"},
-        {"llama", "\"rope_scaling\": {\"rope_type\": \"spiral\", \"factor\": 4}",
-         "rope_scaling.rope_type"},
-        {"llama", "\"rope_scaling\": {\"rope_type\": \"llama3\"}", "rope_scaling"},
-        {"llama", "\"rope_scaling\": 7", "rope_scaling"},
-        {"llama", "\"rope_parameters\": {\"partial_rotary_factor\": 0.5}",
-         "rope_parameters.partial_rotary_factor"},
-        {"llama", "\"sliding_window\": 4096", "sliding_window"},
-        {"llama", "\"pretraining_tp\": 2", "pretraining_tp"},
-        {"llama", "\"num_key_value_heads\": 5", "num_key_value_heads"},
-        {"llama", "\"num_attention_heads\": 3", "num_attention_heads"},
-        {"llama", "\"head_dim\": 7", "head_dim"},
-        {"llama", "\"attention_bias\": 1", "attention_bias"},
-        {"qwen2", "\"use_sliding_window\": 1", "use_sliding_window"},
-        {"qwen2",
-         "\"num_hidden_layers\": 2, \"layer_types\": [\"full_attention\", "
-         "\"sliding_attention\"]",
-         "layer_types"},
-        {"qwen2",
-         "\"use_sliding_window\": true, \"sliding_window\": null, "
-         "\"num_hidden_layers\": 1, \"layer_types\": [\"sliding_attention\"]",
-         "layer_types"},
-        {"qwen3", "\"use_sliding_window\": true, \"num_hidden_layers\": 129", "layer_types"},
-        {"qwen3", "\"use_sliding_window\": true, \"max_window_layers\": -1", "max_window_layers"},
-        {"qwen3", "\"use_sliding_window\": true, \"layer_types\": [\"chunked_attention\"]",
-         "layer_types"},
-        {"gemma2", "\"sliding_window\": null", "layer_types"},
-        {"smollm3", "\"no_rope_layer_interval\": 0", "no_rope_layer_interval"},
-        {"bert", "\"position_embedding_type\": \"relative_key\"", "position_embedding_type"},
-        {"bert", "\"hidden_act\": \"silu\"", "hidden_act"},
-        {"bert", "\"is_decoder\": true", "is_decoder"},
-        {"bert", "\"problem_type\": \"ranking\"", "problem_type"},
-        {"bert", "\"id2label\": []", "id2label"},
-    };
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         char json[512], name[64];
         bp_model_config config;

@@ -56,7 +56,8 @@ static bp_status read_row(const bp_family *family, const bp_row *row, const char
     for (size_t i = 0; i < family->row_count; i++) {
         const bp_row *other = &family->rows[i];
         if ((other->flags & BP_ROW_REQUIRED) != 0 && other != row) {
-            used += snprintf(json + used, sizeof json - (size_t)used, ", \"%s\": 4", other->key);
+            used += snprintf(json + used, sizeof json - (size_t)used, ", \"%s\": %d", other->key,
+                             other->most > 0.0 ? 4 : 0);
         }
     }
     used += add_window(family, row, json + used, sizeof json - (size_t)used);
@@ -83,7 +84,8 @@ static size_t wrongs_of(const bp_row *row, wrong wrongs[16])
     const bool reals = row->kind == BP_ROW_REAL || row->kind == BP_ROW_REAL_NULL;
     const bool flags = row->kind == BP_ROW_FLAG || row->kind == BP_ROW_FLAG_NOT;
     const bool words = row->kind == BP_ROW_TEXT || row->kind == BP_ROW_CHOICE;
-    const bool silent = (row->flags & BP_ROW_SPARSE) != 0 && !BP_ROW_STORED(row->kind);
+    const bool silent = (row->flags & BP_ROW_SPARSE) != 0 &&
+                        (!BP_ROW_STORED(row->kind) || row->kind == BP_ROW_CHOICE);
     size_t n = 0;
     wrongs[n++] = text;
     if (!reals) {
@@ -166,15 +168,15 @@ static void what_no_row_takes_is_refused(void **state)
 static bool other_value(const bp_row *row, char value[64])
 {
     const int count = row->role == BP_ROLE_HEADS      ? 2 * (int)row->otherwise
-                      : row->role == BP_ROLE_KV_HEADS ? 2
-                      : row->role == BP_ROLE_WIDTH    ? 960
+                      : row->role == BP_ROLE_KV_HEADS ? (row->otherwise == 2.0 ? 4 : 2)
+                      : row->role == BP_ROLE_WIDTH    ? 3840
                                                       : 24;
     const char *end = row->words != NULL ? strchr(row->words, '|') : NULL;
     switch (row->kind) {
     case BP_ROW_COUNT:
     case BP_ROW_COUNT_NULL:
         snprintf(value, 64, "%d", count);
-        return true;
+        return row->most > 0.0; /* or has to be 0 */
     case BP_ROW_TOKEN:
         snprintf(value, 64, "[17, 18]");
         return true;

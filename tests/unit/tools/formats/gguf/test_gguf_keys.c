@@ -165,6 +165,50 @@ static void windows_caps_and_partial_heads_come_back(void **state)
     }
 }
 
+/* Decoders of 2025; windows of three layers of four, and heads that turn in part or by a base that
+ * is stretched. */
+/* verifies formats-7.5b71 */
+static void decoders_come_back(void **state)
+{
+    static const char *const types[] = {"glm",        "glm4",   "olmo3",
+                                        "exaone4",    "cohere", "cohere2",
+                                        "starcoder2", "arcee",  "hunyuan_v1_dense"};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        bp_model_config config = resolved_of(types[i]);
+        const bool windows = strcmp(types[i], "olmo3") == 0 || strcmp(types[i], "cohere2") == 0;
+        if (!windows) {
+            SET_FAMILY(&config, bp_llama_config, window, 0);
+            SET_FAMILY(&config, bp_llama_config, near, ((bp_layer_set){.listed = 0}));
+            config.family->resolve(&config);
+        }
+        if (windows) {
+            SET_FAMILY(&config, bp_llama_config, near, ((bp_layer_set){.listed = 0}));
+            SET_FAMILY(&config, bp_llama_config, turn_every, 4);
+            config.family->resolve(&config);
+        }
+        SET_FAMILY(&config, bp_llama_config, head_width, 0);
+        SET_FAMILY(&config, bp_llama_config, stack.untied, strncmp(types[i], "cohere", 6) != 0);
+        if (i < 2) {
+            SET_FAMILY(&config, bp_llama_config, rotary_share, 0.5);
+        }
+        if (strcmp(types[i], "starcoder2") == 0) {
+            SET_FAMILY(&config, bp_llama_config, qkv_bias, true);
+            SET_FAMILY(&config, bp_llama_config, output_bias, true);
+            SET_FAMILY(&config, bp_llama_config, mlp_bias, true);
+        }
+        error = (bp_error){.code = BP_OK};
+        if (config.family->gguf->exports(&config, &error) != BP_OK) {
+            fail_msg("%s: %s: %s", types[i], error.name, error.text);
+        }
+        const bp_model_config back = there_and_back(state, &config);
+        same_shape(&config, &back);
+        const bp_llama_config own = bp_llama_config_of(&config), read = bp_llama_config_of(&back);
+        assert_int_equal(own.window, read.window);
+        assert_memory_equal(own.near.bits, read.near.bits, sizeof own.near.bits);
+        assert_memory_equal(own.still.bits, read.still.bits, sizeof own.still.bits);
+    }
+}
+
 static void scalings_come_back(void **state)
 {
     static const bp_rope_scaling scalings[] = {
@@ -238,11 +282,24 @@ static void what_readers_of_gemma_and_phi_get_wrong_is_not_written(void **state)
             "rope_scaling");
     REFUSED("gemma3_text", near.bits[0], 7, "layer_types");
     REFUSED("phi3", window, 31, "sliding_window");
+    REFUSED("ernie4_5", mlp_bias, true, "mlp_bias");
+    REFUSED("ernie4_5", output_bias, true, "use_bias");
+    REFUSED("exaone4", window, 8, "sliding_window");
+    REFUSED("cohere", qkv_bias, true, "attention_bias");
+    REFUSED("cohere", stack.untied, true, "tie_word_embeddings");
+    REFUSED("cohere2", near.bits[0], 1, "layer_types");
+    REFUSED("starcoder2", qkv_bias, false, "use_bias");
+    REFUSED("olmo3", near_theta, 77.0, "head_dim"); /* which is what they look at first */
+    REFUSED("hunyuan_v1_dense", qkv_bias, true, "attention_bias");
+    REFUSED("arcee", mlp_bias, true, "mlp_bias");
     bp_model_config config = resolved_of("phi3");
     SET_FAMILY(&config, bp_llama_config, window, 0);
     SET_FAMILY(&config, bp_llama_config, rope_scaling.factor, 2.0);
     refused(&config, "rope_scaling"); /* llama3's */
-    config = config_of("qwen2");      /* of Llama and Granite alone readers look for rope_freqs */
+    config = config_of("seed_oss");
+    SET_FAMILY(&config, bp_llama_config, output_bias, true);
+    refused(&config, "attention_out_bias");
+    config = config_of("qwen2"); /* of Llama and Granite alone readers look for rope_freqs */
     SET_FAMILY(&config, bp_llama_config, rope_scaling, (bp_rope_scaling){.factor = 2.0});
     refused(&config, "rope_scaling");
     SET_FAMILY(&config, bp_llama_config, rope_scaling,
@@ -261,7 +318,8 @@ static void what_readers_of_gemma_and_phi_get_wrong_is_not_written(void **state)
 /* verifies formats-7.5b71 */
 static void families_come_back(void **state)
 {
-    static const char *const types[] = {"llama", "qwen2", "mistral", "smollm3", "granite", "olmo2"};
+    static const char *const types[] = {"llama",   "qwen2", "mistral",  "smollm3",
+                                        "granite", "olmo2", "ernie4_5", "seed_oss"};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         const bp_gguf_family *family = bp_gguf_family_find(types[i]);
         bp_model_config config = config_of(types[i]);
@@ -588,6 +646,7 @@ int main(void)
         cmocka_unit_test(families_come_back),
         cmocka_unit_test(keys_that_are_missing_are_named),
         cmocka_unit_test(windows_caps_and_partial_heads_come_back),
+        cmocka_unit_test(decoders_come_back),
         cmocka_unit_test(scalings_come_back),
         cmocka_unit_test(what_readers_get_wrong_is_not_written),
         cmocka_unit_test(what_readers_of_gemma_and_phi_get_wrong_is_not_written),

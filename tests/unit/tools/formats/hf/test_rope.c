@@ -77,6 +77,8 @@ static const rope_row rows[] = {
     {"qwen2",
      "{'type': 'yarn', 'factor': 40, 'mscale': 1, 'mscale_all_dim': 2, 'attention_factor': 1.5}",
      BP_ROPE_YARN, 40, 1, 32, 64, 1.5, false, 0},
+    {"hunyuan_v1_dense", "{'rope_type': 'dynamic', 'factor': 1, 'alpha': 50}", BP_ROPE_DYNAMIC, 1,
+     50, 0, 64, 0, false, 0},
     {"phi3",
      "{'type': 'longrope', 'short_factor': [1, 1.5, 2, 2, 2, 2, 2, 2], 'long_factor': [1, 2, 3, 4, "
      "5, 6, 7, 8], 'original_max_position_embeddings': 16}",
