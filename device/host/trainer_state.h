@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The compact form of a trainer's state: a head, a table of names, the tensors as they lie, and
  * sums that find every torn or changed byte. It is for memories of a board that are written in
- * units, where the checkpoints of a run (core/run/checkpoint/checkpoint.h) would take 26 KB of code;
- * this takes under 4. `bedplate import --from FILE` makes a checkpoint of it.
+ * units, where the checkpoints of a run (core/run/checkpoint/checkpoint.h) would take 26 KB of
+ * code; this takes under 4. `bedplate import --from FILE` makes a checkpoint of it.
  *
  * Two slots hold it. Keeping writes into the one that does not have the newest state, the head
  * last, so a cut of power at any moment leaves that state or the new one. */

@@ -68,6 +68,33 @@ static void board_exit(int code)
     }
 }
 
+#ifdef BOARD_PAINT
+#define PAINT 0xa5a5a5a5u
+
+/* Stack that nobody touches keeps its pattern (tools/board/table.sh). */
+static void board_paint(void)
+{
+    uint32_t *const here = (uint32_t *)__builtin_frame_address(0) - 16;
+    for (uint32_t *at = board_bss_end; at < here; at++) {
+        *at = PAINT;
+    }
+}
+
+static void board_say_stack(void)
+{
+    char text[] = "stack 0x00000000\n";
+    const uint32_t *at = board_bss_end;
+    while (*at == PAINT) {
+        at++;
+    }
+    uint32_t bytes = (uint32_t)((const char *)board_stack_top - (const char *)at);
+    for (int i = 15; bytes > 0; i--, bytes >>= 4) {
+        text[i] = "0123456789abcdef"[bytes & 15];
+    }
+    board_write(text);
+}
+#endif
+
 /* Coprocessors 10 and 11 are the floating-point unit, which is off at reset. */
 void board_reset(void)
 {
@@ -81,7 +108,14 @@ void board_reset(void)
     for (uint32_t *to = board_bss; to < board_bss_end; to++) {
         *to = 0;
     }
+#ifdef BOARD_PAINT
+    board_paint();
+    const int code = main();
+    board_say_stack();
+    board_exit(code);
+#else
     board_exit(main());
+#endif
 }
 
 static void board_fault(void)

@@ -79,6 +79,50 @@ run eval --model "$work/run" --data "$work/rows.csv" --json --quiet
 [[ -n $loss && $(json loss) == "$loss" ]]
 check $? "and eval judges as the model of train" "$loss $out$err"
 
+# A checkpoint of train becomes a slot, which a trainer takes up and goes on from.
+cat >"$work/takes.c" <<'END'
+#include "trainer.h"
+#include <stdio.h>
+#include <string.h>
+static unsigned char slots[2][32768];
+static bp_status from(void *user, uint32_t slot, uint64_t offset, void *to, size_t bytes)
+{
+    (void)user;
+    memcpy(to, slots[slot] + offset, bytes);
+    return BP_OK;
+}
+int main(void)
+{
+    static const bp_trainer_slots place = {NULL, sizeof slots[0], from, NULL, NULL};
+    bool any = false;
+    uint64_t digest = 0;
+    FILE *file = fopen("slot", "rb");
+    if (file == NULL || fread(slots[1], 1, sizeof slots[1], file) == 0) return 1;
+    if (trainer_init() != BP_OK || trainer_recall(&place, NULL, 0, &any) != BP_OK || !any) return 2;
+    if (trainer_digest(&digest) != BP_OK) return 3;
+    printf("%d %016llx\n", (int)trainer_steps(), (unsigned long long)digest);
+    return 0;
+}
+END
+run train "${options[@]}" --stop-at-step 7 --data "$work/rows.csv" --output-dir "$work/seven" --quiet --json
+run verify "$work/seven/checkpoint-7" --json
+seventh=$(json state_digest)
+run export --model "$work/seven/checkpoint-7" --to "$work/c/slot" --format state --json
+[[ $code -eq 0 && $(json step) -eq 7 && $(json state_digest) == "$seventh" ]]
+check $? "export --format state" "$out$err"
+said=$(cd "$work/c" && cc -std=c99 -O1 -I"$kit/include" -I. ../takes.c plan.o trainer.o -L"$kit/lib" -lbedplate -lm -o takes && ./takes)
+[[ -n $seventh && $said == "7 $seventh" ]]
+check $? "and a trainer takes it up" "$said $seventh"
+run import --from "$work/c/slot" --to "$work/there" --json
+[[ $code -eq 0 && $(json state_digest) == "$seventh" ]]
+check $? "and import gives it back" "$out$err"
+expect 4 'checkpoint' export --model "$work/mlp" --to "$work/x" --format state
+cp -r "$work/seven/checkpoint-7" "$work/damaged"
+printf X | dd of="$work/damaged/state.safetensors" bs=1 seek=2500 conv=notrunc status=none
+expect 4 'state.safetensors' export --model "$work/damaged" --to "$work/x" --format state
+[[ ! -e $work/x ]]
+check $? "nothing is written of a damaged one"
+
 # One slot alone; the newest whole one of two; none.
 tail -c 32768 "$work/c/slots.bin" >"$work/one"
 head -c 32768 "$work/c/slots.bin" >"$work/two"

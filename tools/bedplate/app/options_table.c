@@ -723,9 +723,10 @@ static const option table[] = {
     {"to", OPTION_TEXT, PORTS | COMMAND_REPLAY, AT(to), 0, 0, NULL, "DIR|FILE|STEP", false,
      "replay: the last step; import: the directory to write; export: the directory, or the file "
      "NAME.gguf or NAME.bin, to write"},
-    {"format", OPTION_CHOICE, COMMAND_EXPORT, AT(format), 0, 0, "auto", "auto|hf|gguf|llmc", false,
+    {"format", OPTION_CHOICE, COMMAND_EXPORT, AT(format), 0, 0, "auto", "auto|hf|gguf|llmc|state",
+     false,
      "the format to write; auto: gguf for NAME.gguf, llmc for NAME.bin, else a Hugging Face "
-     "directory"},
+     "directory; state: of a directory checkpoint-N, what a trainer on a board takes up"},
     {"card", OPTION_TEXT, COMMAND_EXPORT, AT(card), 0, 0, NULL, "FILE", false,
      "writes a CycloneDX model card of the run in --model (or --adapter), from its record. --to "
      "may be left out"},

@@ -4,6 +4,8 @@
 #ifndef BP_BEDPLATE_BOARD_STATE_H
 #define BP_BEDPLATE_BOARD_STATE_H
 
+#include <stdbool.h>
+
 #include "core/base/error.h"
 #include "core/base/store.h"
 
@@ -21,5 +23,14 @@ typedef struct board_state_found {
  * another version, lacks frozen weights, or makes no sense. */
 bp_status board_state_import(bp_store *store, const char *from, const char *model, const char *to,
                              board_state_found *found, bp_error *error) BP_MUST_CHECK;
+
+/* The reverse: one slot in the file `to`, of a checkpoint's directory, for a trainer whose plan has
+ * the same state in its arena; it is taken up without parts. BP_ERR_DATA: the checkpoint is
+ * damaged. */
+bp_status board_state_export(bp_store *store, const char *checkpoint, const char *to,
+                             board_state_found *found, bp_error *error) BP_MUST_CHECK;
+
+/* Says on stdout what was written there, in JSON or in words. */
+void board_state_print(bool json, const char *path, const board_state_found *found);
 
 #endif

@@ -10,6 +10,7 @@
 #include "tools/bedplate/record/card.h"
 #include "tools/bedplate/models/end_tokens.h"
 #include "tools/bedplate/models/gguf_folder.h"
+#include "tools/bedplate/models/board_state.h"
 #include "tools/bedplate/models/model_files.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/session/quantised_choice.h"
@@ -483,6 +484,26 @@ static int cmd_export_card(const settings *set)
     return report_status(status, &error);
 }
 
+/* --format state: a checkpoint as a board keeps it. */
+static int cmd_export_state(exporting *e, const settings *set)
+{
+    model_files *m = &e->m;
+    board_state_found found = {0};
+    bp_status status = model_files_begin(m, set);
+    if (status == BP_OK && (set->model == NULL || set->adapter != NULL)) {
+        status = bp_error_set(&m->error, BP_ERR_USAGE, where,
+                              "a state is made of one directory of a checkpoint",
+                              set->model == NULL ? "--model" : "--adapter");
+    }
+    if (status == BP_OK) {
+        status = board_state_export(m->store, set->model, set->to, &found, &m->error);
+    }
+    if (status == BP_OK) {
+        board_state_print(set->json, set->to, &found);
+    }
+    return model_files_end(m, status, NULL, set->to);
+}
+
 int cmd_export(const settings *set)
 {
     static exporting e; /* it must not move */
@@ -491,6 +512,9 @@ int cmd_export(const settings *set)
         if (carded != 0 || set->to == NULL) {
             return carded;
         }
+    }
+    if (strcmp(set->format, "state") == 0 && set->to != NULL) {
+        return cmd_export_state(&e, set);
     }
     bp_status status = export_model(&e, set);
     int code = model_files_end(&e.m, status, e.format, set->to);

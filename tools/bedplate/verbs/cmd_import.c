@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* bedplate import: a GGUF or llm.c file as a Hugging Face directory. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -97,7 +96,7 @@ static bp_status open_file(importing *i)
         return open_llmc(i);
     }
     return cmd_import_refuse(
-        i, "the file is neither GGUF, nor an llm.c model, nor a state of a board (first bytes)",
+        i, "the file is neither GGUF nor an llm.c model nor a state of a board (first bytes)",
         path);
 }
 
@@ -183,30 +182,9 @@ static bp_status write_checkpoint(importing *i)
 {
     model_files *m = &i->m;
     board_state_found found = {0};
-    output out;
     BP_TRY(
         board_state_import(m->store, m->set->from, m->set->model, m->set->to, &found, &m->error));
-    output_begin(&out, stdout);
-    if (m->set->json) {
-        char digest[17];
-        (void)snprintf(digest, sizeof digest, "%016" PRIx64, found.digest);
-        json_begin(&out);
-        json_text(&out, "path", m->set->to);
-        json_text(&out, "format", i->format);
-        json_count(&out, "step", found.step);
-        json_count(&out, "tensors", found.tensors);
-        json_count(&out, "bytes", found.bytes);
-        json_text(&out, "state_digest", digest);
-        json_end(&out);
-    } else {
-        bp_text_string(&out.text, m->set->to);
-        bp_text_string(&out.text, "/checkpoint-");
-        bp_text_u64(&out.text, found.step);
-        bp_text_string(&out.text, ": ");
-        bp_text_u64(&out.text, found.tensors);
-        bp_text_string(&out.text, " tensors of a board's state\n");
-    }
-    output_end(&out);
+    board_state_print(m->set->json, m->set->to, &found);
     return BP_OK;
 }
 
