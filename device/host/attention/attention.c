@@ -151,8 +151,9 @@ typedef struct head_gradient {
     float *factor;
     float *slope;
     float *d_q; /* (D) */
-    float *d_k; /* (T, D), as the next: of the key-value head */
+    float *d_k; /* (T, D; key_pitch), as the next: of the key-value head */
     float *d_v;
+    uint64_t key_pitch;
 } head_gradient;
 
 static float of_out(const head *h, const head_gradient *g, const void *x, uint64_t i, uint64_t d)
@@ -170,7 +171,7 @@ static float of_out(const head *h, const head_gradient *g, const void *x, uint64
 static void backward_key(const head *h, const head_gradient *g, const uint64_t at[3], float delta)
 {
     uint64_t width = h->s->width, i = at[0], j = at[1], n = at[2];
-    float *d_k = g->d_k + j * width, *d_v = g->d_v + j * width;
+    float *d_k = g->d_k + j * g->key_pitch, *d_v = g->d_v + j * g->key_pitch;
     float p = bp_expf_inline(g->score[n] - g->lse[i]);
     float factor = h->s->dropout > 0.0 ? g->factor[n] : 1.0f;
     float kept = p * factor, d_p = 0.0f;
@@ -196,12 +197,15 @@ static void backward_row(const head *h, const head_gradient *g, uint64_t i)
         delta = fmaf(of_out(h, g, g->d_out, i, d), of_out(h, g, g->out, i, d), delta);
         g->d_q[d] = 0.0f;
     }
-    row_scores(h, i, keys, g->score, g->slope);
-    if (h->s->dropout > 0.0) {
-        row_mask(h, i, keys, g->factor);
-    }
-    for (uint64_t j = keys.first; j < keys.last; j++) {
-        backward_key(h, g, (uint64_t[]){i, j, j - keys.first}, delta);
+    for (uint64_t first = keys.first; first < keys.last; first += h->s->pitch) {
+        const bp_attention_span some = {first, bp_least(first + h->s->pitch, keys.last)};
+        row_scores(h, i, some, g->score, g->slope);
+        if (h->s->dropout > 0.0) {
+            row_mask(h, i, some, g->factor);
+        }
+        for (uint64_t j = some.first; j < some.last; j++) {
+            backward_key(h, g, (uint64_t[]){i, j, j - first}, delta);
+        }
     }
     for (uint64_t d = 0; d < width; d++) {
         bp_element_store(g->d_qkv, h->q + i * h->s->row + d, g->d_q[d], h->s->type);
@@ -211,16 +215,19 @@ static void backward_row(const head *h, const head_gradient *g, uint64_t i)
 /* What a head's gradients by key go on from: 0, or those of the heads before plus 0. */
 static void begin_head(const head *h, const head_gradient *g, bool first)
 {
-    for (uint64_t i = 0; i < h->s->sequence * h->s->width; i++) {
-        g->d_k[i] = first ? 0.0f : g->d_k[i] + 0.0f;
-        g->d_v[i] = first ? 0.0f : g->d_v[i] + 0.0f;
+    for (uint64_t t = 0; t < h->s->sequence; t++) {
+        for (uint64_t i = t * g->key_pitch; i < t * g->key_pitch + h->s->width; i++) {
+            g->d_k[i] = first ? 0.0f : g->d_k[i] + 0.0f;
+            g->d_v[i] = first ? 0.0f : g->d_v[i] + 0.0f;
+        }
     }
 }
 
+/* Gradients by key that are floats were formed where they belong. */
 static void store_keys(const head *h, const head_gradient *g)
 {
     uint64_t width = h->s->width;
-    for (uint64_t t = 0; t < h->s->sequence; t++) {
+    for (uint64_t t = 0; t < h->s->sequence && h->s->type != BP_F32; t++) {
         for (uint64_t d = 0; d < width; d++) {
             uint64_t place = t * h->s->row + d;
             bp_element_store(g->d_qkv, h->k + place, g->d_k[t * width + d], h->s->type);
@@ -246,10 +253,16 @@ static void attention_backward_run(const bp_host_call *call, uint64_t first, uin
                        .slope = work + 2 * s.pitch,
                        .d_q = d_q,
                        .d_k = d_k,
-                       .d_v = d_k + s.sequence * s.width};
+                       .d_v = d_k + s.sequence * s.width,
+                       .key_pitch = s.width};
     for (uint64_t task = first; task < last; task++) {
         uint64_t sample = task / s.kv_heads, number = task % s.kv_heads * s.group;
         head h = {.s = NULL};
+        if (s.type == BP_F32) {
+            g.d_k = (float *)p->d_qkv + bp_attention_k(&s, sample, task % s.kv_heads);
+            g.d_v = (float *)p->d_qkv + bp_attention_v(&s, sample, task % s.kv_heads);
+            g.key_pitch = s.row;
+        }
         for (uint64_t i = 0; i < s.group; i++) {
             h = head_make(&s, p->qkv, sample, number + i);
             g.out_place = bp_attention_out(&s, sample, number + i);

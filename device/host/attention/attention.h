@@ -12,6 +12,14 @@
 
 #define BP_ATTENTION_QUERIES 32 /* query rows of a forward task and of a backward block */
 
+/* Backward passes BP_ATTENTION_ROWS queries over one block of keys after the other, so that what is
+ * made of keys and of queries does not grow with the sequence. A block has whole panels of every
+ * form and whole blocks of queries. Up to BP_ATTENTION_WHOLE tokens the workspace is what all keys
+ * at once took, so that plans of such lengths have the bytes that they had. */
+#define BP_ATTENTION_KEYS  576
+#define BP_ATTENTION_ROWS  512
+#define BP_ATTENTION_WHOLE 2048
+
 /* The scalars of a forward or backward call, and what else says how it is laid out. */
 typedef struct bp_attention_shape {
     uint64_t sequence;
@@ -20,7 +28,7 @@ typedef struct bp_attention_shape {
     uint64_t group; /* query heads of a key-value head */
     uint64_t width; /* of a head */
     uint64_t row;   /* elements of a row of qkv */
-    uint64_t pitch; /* scores of a row of a block's */
+    uint64_t pitch; /* scores of a row of a block's; in backward of a block of keys */
     bool causal;
     uint64_t window; /* 0: none */
     float scale;
@@ -101,16 +109,18 @@ static inline uint64_t bp_attention_element(const bp_attention_shape *s, uint64_
     return (head * s->span + s->first + i) * s->span + s->first;
 }
 
-/* Bytes of workspace per worker, O(T x (const + D)), the same for every form. With T' and D'
- * rounded up to 16 elements: forward 32 rows of T' scores and keys regrouped; backward the same for
- * scores and their gradients, keys and values. Rows of scores are no longer than what 32 queries
- * see through their windows. Elements of 16 bits need the head's rows and their gradients as floats
- * too. */
+/* Bytes of workspace per worker, the same for every form. With T' and D' rounded up to 16 elements:
+ * forward, O(T x (const + D)), 32 rows of T' scores and keys regrouped; backward 32 rows of the
+ * scores of a block of keys, their gradients, and its keys and values regrouped. Rows of scores are
+ * no longer than what 32 queries see through their windows. Elements of 16 bits need rows as floats
+ * too: forward the head's, backward those of a block of keys, of the queries that pass over it and
+ * of their gradients, and the sums of all gradients by key, the one part that grows with T. */
 uint64_t bp_attention_forward_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_backward_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_decode_workspace(const void *scalars, const uint8_t *dtypes);
 
-/* Floats of a workspace that f32 needs; what else there is comes after them. */
+/* Floats of a workspace that f32 needs; what else there is comes after them. Those of backward do
+ * not grow beyond a block. */
 uint64_t bp_attention_forward_floats(const bp_attention_forward_scalars *s);
 uint64_t bp_attention_backward_floats(const bp_attention_forward_scalars *s);
 

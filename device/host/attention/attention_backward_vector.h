@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Backward of attention in blocks of 32 queries, in vectors: the second half of attention_vector.h.
- */
+/* Backward of attention in vectors: the second half of attention_vector.h. A strip of queries
+ * passes in blocks of 32 over one block of keys after the other, which is converted and transposed
+ * once for it. Sums over keys go on from block to block; those over queries lie whole. */
 
 /* A head's gradients, laid out like its rows, and what they need. */
 typedef struct head_gradient {
-    float *d_q;
+    float *d_q; /* from the strip's first query on, as d_out and out */
     float *d_k;
     float *d_v;
     int64_t pitch;      /* of d_q */
@@ -14,16 +15,17 @@ typedef struct head_gradient {
     const float *out;
     int64_t out_pitch;
     const float *lse;
-    float *gradient; /* of the scores (QUERIES, sequence; score_pitch) */
+    float *gradient; /* of the scores (QUERIES, keys; score_pitch) */
     float *v_panels;
-    float *transposed; /* (sequence, QUERIES) */
+    float *transposed; /* (keys, QUERIES) */
+    float *delta;      /* of the strip's queries */
 } head_gradient;
 
-/* delta_r = d_out_i . out_i, fused, in order, for `rows` <= 8 rows side by side. */
-static void row_deltas(const head *at, const head_gradient *to, int64_t row, int64_t rows,
-                       float delta[8])
+/* delta_r = d_out_r . out_r, fused, in order, for `rows` <= 8 rows side by side. */
+static void row_deltas(const head *at, const head_gradient *to, int64_t row, int64_t rows)
 {
     const float *x[8], *y[8];
+    float delta[8];
     for (int64_t r = 0; r < 8; r++) {
         int64_t place = (r < rows ? row + r : row) * to->out_pitch;
         x[r] = to->d_out + place;
@@ -34,6 +36,9 @@ static void row_deltas(const head *at, const head_gradient *to, int64_t row, int
         for (int r = 0; r < 8; r++) {
             delta[r] = fmaf(x[r][d], y[r][d], delta[r]);
         }
+    }
+    for (int64_t r = 0; r < rows && r < 8; r++) {
+        to->delta[row + r] = delta[r];
     }
 }
 
@@ -102,29 +107,26 @@ static void gradient_row(const head *at, int64_t query, score_row row)
 }
 
 /* The probabilities and score gradients of a block, 0 outside of what a query looks at. */
-static void gradient_rows(const head *at, const head_gradient *to, const int64_t range[2])
+static void gradient_rows(const head *at, const head_gradient *to, const int64_t range[2],
+                          const float *delta)
 {
-    float delta[8];
     int64_t keys = keys_of(at, range);
     for (int64_t i = range[0]; i < range[1]; i++) {
         int64_t r = i - range[0];
         float *score = at->score + r * at->score_pitch;
         float *gradient = to->gradient + r * at->score_pitch;
-        if (r % 8 == 0) {
-            row_deltas(at, to, i, range[1] - i, delta);
-        }
         gradient_row(at, i,
                      (score_row){.score = row_keys(at, i, keys, score),
                                  .gradient = row_keys(at, i, keys, gradient),
                                  .scale = bp_v_set(at->s->cap > 0.0f ? 1.0f : at->s->scale),
                                  .by = bp_v_set(at->s->scale),
                                  .lse = bp_v_set(to->lse[i]),
-                                 .delta = bp_v_set(delta[r % 8])});
+                                 .delta = bp_v_set(delta[r])});
     }
 }
 
 /* Adds the block's queries, in order, to the rows of a gradient by key:
- * to_j = fma(factor (r, j), x_i, to_j). Rows begin, at 0 in the group's first head, at their own
+ * to_j = fma(factor (r, j), x_r, to_j). Rows begin, at 0 in the group's first head, at their own
  * query on the diagonal or else with the first block; windows to both sides find them cleared. */
 static void add_by_key(const head *at, const head_gradient *g, const int64_t range[2],
                        const float *x, int64_t x_pitch, float *to)
@@ -136,8 +138,7 @@ static void add_by_key(const head *at, const head_gradient *g, const int64_t ran
         int64_t skipped = diagonal ? j - begin : 0;
         int64_t rows = rows_left(j, at->s->causal && !diagonal ? lower(begin, keys) : keys);
         for (int64_t d = 0, columns; d < at->width; d += columns) {
-            bp_matmul_tile tile =
-                tile_make(x + (begin + skipped) * x_pitch + d, x_pitch, queries - skipped);
+            bp_matmul_tile tile = tile_make(x + skipped * x_pitch + d, x_pitch, queries - skipped);
             columns = columns_next(at->width - d);
             tile.rows = rows;
             tile.columns = columns;
@@ -153,18 +154,23 @@ static void add_by_key(const head *at, const head_gradient *g, const int64_t ran
     }
 }
 
-static void backward_block(head *at, const head_gradient *to, const int64_t range[2])
+/* A block of queries, the first of them number r of its strip, over a block of keys. */
+static void backward_block(head *at, const head_gradient *to, const int64_t range[2], int64_t r)
 {
     at->base = base_of(at, range);
     int64_t queries = range[1] - range[0], keys = keys_of(at, range) - at->base;
-    products(at, at->q, at->pitch, at->k_panels, range, at->score);
-    products(at, to->d_out, to->out_pitch, to->v_panels, range, to->gradient);
-    gradient_rows(at, to, range);
-    weighted_sums(at, to->gradient, at->k, range, to->d_q + range[0] * to->pitch, to->pitch);
+    const float *q = at->q + r * at->q_pitch, *d_out = to->d_out + r * to->out_pitch;
+    if (keys <= 0) {
+        return;
+    }
+    products(at, q, at->q_pitch, at->k_panels, range, at->score);
+    products(at, d_out, to->out_pitch, to->v_panels, range, to->gradient);
+    gradient_rows(at, to, range, to->delta + r);
+    weighted_sums(at, to->gradient, at->k, range, true, to->d_q + r * to->pitch, to->pitch);
     FORM->transpose(to->transposed, QUERIES, at->score, at->score_pitch, queries, keys);
-    add_by_key(at, to, range, to->d_out, to->out_pitch, to->d_v);
+    add_by_key(at, to, range, d_out, to->out_pitch, to->d_v);
     FORM->transpose(to->transposed, QUERIES, to->gradient, at->score_pitch, queries, keys);
-    add_by_key(at, to, range, at->q, at->pitch, to->d_k);
+    add_by_key(at, to, range, q, at->q_pitch, to->d_k);
 }
 
 /* A call of backward as its worker sees it. */
@@ -172,33 +178,90 @@ typedef struct backward_work {
     const bp_attention_backward_pointers *p;
     bp_attention_shape s;
     float *score;
-    float *rows; /* 16-bit elements: q, k, v, d_out, out, d_q, d_k and d_v as floats */
+    float *rows; /* 16-bit elements as floats: d_k, d_v; q, d_out, out, d_q of a strip; v, then k */
     uint64_t matrix;
+    uint64_t strip; /* floats of a matrix of a strip */
 } backward_work;
+
+/* The strip's rows of q, d_out and out, its numbers delta, and d_q cleared. */
+static void strip_rows(const backward_work *w, head *at, head_gradient *to, uint64_t sample,
+                       const int64_t range[2])
+{
+    const bp_attention_shape *s = &w->s;
+    const int64_t count = range[1] - range[0], out_pitch = (int64_t)(s->heads * s->width);
+    const uint64_t row = (uint64_t)range[0] * s->row;
+    const uint64_t place = bp_attention_q(s, sample, at->number) + row;
+    const uint64_t out = bp_attention_out(s, sample, at->number) + (uint64_t)(range[0] * out_pitch);
+    float *rows = w->rows + 2 * w->matrix;
+    at->q_pitch = (int64_t)s->row;
+    at->q = rows_of(s, w->p->qkv, place, count, &at->q_pitch, rows);
+    to->out_pitch = out_pitch;
+    to->d_out = rows_of(s, w->p->d_out, out, count, &to->out_pitch, rows + w->strip);
+    to->out_pitch = out_pitch;
+    to->out = rows_of(s, w->p->out, out, count, &to->out_pitch, rows + 2 * w->strip);
+    to->d_q = s->type == BP_F32 ? (float *)w->p->d_qkv + place : rows + 3 * w->strip;
+    for (int64_t i = 0; i < count; i++) {
+        memset(to->d_q + i * to->pitch, 0, s->width * sizeof(float));
+        if (i % 8 == 0) {
+            row_deltas(at, to, i, count - i);
+        }
+    }
+}
+
+/* The values of the block that begins with key at->low as panels, its keys as rows as well. */
+static void block_rows(const backward_work *w, head *at, head_gradient *to, uint64_t sample)
+{
+    const bp_attention_shape *s = &w->s;
+    const int64_t count = at->high - at->low, panels = panels_of(count);
+    const uint64_t kv = at->number / s->group, row = (uint64_t)at->low * s->row;
+    float *rows = w->rows + 2 * w->matrix + 4 * w->strip;
+    at->pitch = (int64_t)s->row;
+    const float *v =
+        rows_of(s, w->p->qkv, bp_attention_v(s, sample, kv) + row, count, &at->pitch, rows);
+    transpose_rows(at, v, count, to->v_panels, 0, panels);
+    at->pitch = (int64_t)s->row;
+    at->k = rows_of(s, w->p->qkv, bp_attention_k(s, sample, kv) + row, count, &at->pitch, rows);
+    transpose_rows(at, at->k, count, at->k_panels, 0, panels);
+}
+
+/* Queries range[0] .. range[1] - 1 of a head. */
+static void backward_strip(const backward_work *w, head *at, head_gradient *to, uint64_t sample,
+                           const int64_t range[2])
+{
+    const bp_attention_shape *s = &w->s;
+    at->low = 0;
+    at->high = (int64_t)s->sequence;
+    const int64_t end = keys_of(at, range);
+    strip_rows(w, at, to, sample, range);
+    for (int64_t low = first_of(at, range[0]) / BP_ATTENTION_KEYS * BP_ATTENTION_KEYS; low < end;
+         low += BP_ATTENTION_KEYS) {
+        at->low = low;
+        at->high = lower(low + BP_ATTENTION_KEYS, end);
+        block_rows(w, at, to, sample);
+        for (int64_t i = range[0]; i < range[1]; i += QUERIES) {
+            backward_block(at, to, (int64_t[]){i, lower(i + QUERIES, range[1])}, i - range[0]);
+        }
+    }
+    if (s->type != BP_F32) {
+        const uint64_t place = bp_attention_q(s, sample, at->number) + (uint64_t)range[0] * s->row;
+        FORM->store((uint16_t *)w->p->d_qkv + place, (int64_t)s->row, to->d_q, to->pitch,
+                    range[1] - range[0], at->width, s->type);
+    }
+}
 
 static void backward_head(const backward_work *w, head *at, head_gradient *to, uint64_t sample)
 {
     const bp_attention_shape *s = &w->s;
-    int64_t scores = QUERIES * at->score_pitch, panels = panels_of((int64_t)s->sequence);
-    uint64_t out = bp_attention_out(s, sample, at->number);
-    int64_t out_pitch = to->out_pitch = (int64_t)(s->heads * s->width);
-    to->d_out = rows_of(s, w->p->d_out, out, &to->out_pitch, w->rows + 3 * w->matrix);
-    to->out_pitch = out_pitch;
-    to->out = rows_of(s, w->p->out, out, &to->out_pitch, w->rows + 4 * w->matrix);
+    const int64_t scores = QUERIES * at->score_pitch, sequence = (int64_t)s->sequence;
+    const int64_t keys = panels_of(lower(sequence, BP_ATTENTION_KEYS)) * FORM->columns;
     to->lse = (const float *)w->p->lse + (sample * s->heads + at->number) * s->sequence;
     to->gradient = w->score + scores;
     to->transposed = w->score + 2 * scores;
     at->k_panels = w->score + 3 * scores;
-    to->v_panels = at->k_panels + panels * FORM->columns * at->width;
-    transpose_rows(at, at->k, at->k_panels, 0, panels);
-    transpose_rows(at, at->v, to->v_panels, 0, panels);
-    for (uint64_t i = 0; i < s->sequence; i += QUERIES) {
-        const int64_t range[2] = {(int64_t)i, (int64_t)bp_least(i + QUERIES, s->sequence)};
-        backward_block(at, to, range);
-    }
-    if (s->type != BP_F32) {
-        FORM->store((uint16_t *)w->p->d_qkv + bp_attention_q(s, sample, at->number),
-                    (int64_t)s->row, to->d_q, to->pitch, (int64_t)s->sequence, at->width, s->type);
+    to->v_panels = at->k_panels + keys * at->width;
+    to->delta = to->v_panels + keys * at->width;
+    for (int64_t i = 0; i < sequence; i += BP_ATTENTION_ROWS) {
+        backward_strip(w, at, to, sample, (int64_t[]){i, lower(i + BP_ATTENTION_ROWS, sequence)});
     }
 }
 
@@ -226,11 +289,8 @@ static head_gradient gradient_make(const backward_work *w, uint64_t sample, uint
     const bp_attention_shape *s = &w->s;
     int64_t width = (int64_t)s->width, row = (int64_t)s->row;
     if (s->type != BP_F32) {
-        return (head_gradient){.d_q = w->rows + 5 * w->matrix,
-                               .d_k = w->rows + 6 * w->matrix,
-                               .d_v = w->rows + 7 * w->matrix,
-                               .pitch = width,
-                               .key_pitch = width};
+        return (head_gradient){
+            .d_k = w->rows, .d_v = w->rows + w->matrix, .pitch = width, .key_pitch = width};
     }
     float *d_qkv = w->p->d_qkv;
     return (head_gradient){.d_k = d_qkv + bp_attention_k(s, sample, kv),
@@ -245,11 +305,8 @@ static void backward_group(const backward_work *w, uint64_t sample, uint64_t kv)
     head_gradient to = gradient_make(w, sample, kv);
     head at = {0};
     for (uint64_t i = 0; i < s->group; i++) {
-        at = head_make(s, w->p->qkv, sample, kv * s->group + i, w->score, w->rows);
+        at = head_make(s, sample, kv * s->group + i, w->score);
         to.first = i == 0;
-        if (s->type == BP_F32) {
-            to.d_q = (float *)w->p->d_qkv + bp_attention_q(s, sample, at.number);
-        }
         if (i == 0 && s->window != 0 && !s->causal) {
             clear_rows(&at, 0, to.d_k, to.key_pitch);
             clear_rows(&at, 0, to.d_v, to.key_pitch);
@@ -279,6 +336,7 @@ static void backward_run(const bp_host_call *call, uint64_t first, uint64_t last
     backward_work w = {.p = p, .s = bp_attention_backward_shape(call)};
     w.score = bp_worker_part(p->work, bp_attention_backward_workspace(s, call->dtypes), worker);
     w.matrix = bp_attention_matrix(w.s.sequence, w.s.width);
+    w.strip = bp_attention_matrix(bp_least(w.s.sequence, BP_ATTENTION_ROWS), w.s.width);
     w.rows = w.score + bp_attention_backward_floats(call->scalars);
     for (uint64_t task = first; task < last; task++) {
         const uint64_t next = (task + 1) * w.s.group; /* query head of all samples */

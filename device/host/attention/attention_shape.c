@@ -34,9 +34,15 @@ uint64_t bp_attention_forward_floats(const bp_attention_forward_scalars *s)
     return floats_of(s, BP_ATTENTION_QUERIES, 2);
 }
 
+/* Scores, gradients and one of them transposed; keys and values in panels; a number per query. */
 uint64_t bp_attention_backward_floats(const bp_attention_forward_scalars *s)
 {
-    return floats_of(s, 2 * BP_ATTENTION_QUERIES, 4);
+    const uint64_t width = rounded(s->head_width), rows = rounded(s->sequence);
+    const uint64_t pitch =
+        bp_least(attention_score_pitch(s->sequence, s->window, s->causal != 0), BP_ATTENTION_KEYS);
+    const uint64_t keys = bp_least(BP_ATTENTION_KEYS, bp_size_add(rows, PANEL_MOST - BP_LANES));
+    return bp_size_add(bp_size_add(3 * BP_ATTENTION_QUERIES * pitch, bp_size_mul(2 * keys, width)),
+                       bp_least(BP_ATTENTION_ROWS, rows));
 }
 
 static bool halves(const uint8_t *dtypes)
@@ -61,11 +67,18 @@ uint64_t bp_attention_forward_workspace(const void *scalars, const uint8_t *dtyp
 uint64_t bp_attention_backward_workspace(const void *scalars, const uint8_t *dtypes)
 {
     const bp_attention_forward_scalars *s = scalars; /* both rows have the same */
-    uint64_t matrix = bp_attention_matrix((uint64_t)s->sequence, (uint64_t)s->head_width);
-    uint64_t floats = bp_attention_backward_floats(s);
-    if (halves(dtypes)) {
-        /* q, k, v, d_out, out, d_q, and the sums of d_k, d_v */
+    const uint64_t sequence = (uint64_t)s->sequence, width = (uint64_t)s->head_width;
+    const uint64_t matrix = bp_attention_matrix(sequence, width);
+    const bool whole = sequence <= BP_ATTENTION_WHOLE;
+    uint64_t floats =
+        whole ? floats_of(s, 2 * BP_ATTENTION_QUERIES, 4) : bp_attention_backward_floats(s);
+    if (halves(dtypes) && whole) {
         floats = bp_size_add(floats, bp_size_mul(8, matrix));
+    } else if (halves(dtypes)) {
+        /* q, d_out, out, d_q of some queries, v or k of some keys, and the sums of d_k, d_v */
+        floats = bp_size_add(floats, 4 * bp_attention_matrix(BP_ATTENTION_ROWS, width));
+        floats = bp_size_add(floats, bp_attention_matrix(BP_ATTENTION_KEYS, width));
+        floats = bp_size_add(floats, bp_size_mul(2, matrix));
     }
     return bp_size_mul(sizeof(float), floats);
 }
@@ -144,5 +157,6 @@ bp_attention_shape bp_attention_backward_shape(const bp_host_call *call)
                                 .step = p->step,
                                 .lengths = p->lengths};
     complete(&shape);
+    shape.pitch = bp_least(shape.pitch, BP_ATTENTION_KEYS);
     return shape;
 }

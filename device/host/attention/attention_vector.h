@@ -19,12 +19,15 @@
 /* One head of one sample, in floats. */
 typedef struct head {
     const bp_attention_shape *s;
-    const float *q; /* row t of q, k, v at t * pitch */
+    const float *q; /* row t of q, k, v at t * pitch, in backward from a block's first on */
     const float *k;
     const float *v;
     int64_t pitch;
+    int64_t q_pitch; /* of q in backward */
     int64_t width;
     int64_t keys;
+    int64_t low; /* keys low .. high - 1 are looked at, and k and v begin with row `low` */
+    int64_t high;
     uint64_t number; /* of the query head: keys dropout */
     bp_mask mask;
     int64_t score_pitch;
@@ -75,15 +78,21 @@ static int64_t higher(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* Of those that are looked at. */
+static int64_t within(const head *at, uint64_t key)
+{
+    return higher(at->low, lower(at->high, (int64_t)key));
+}
+
 /* Keys that query i looks at: from the first to before the end; and the end of a block's. */
 static int64_t first_of(const head *at, int64_t i)
 {
-    return (int64_t)bp_attention_span_of(at->s, (uint64_t)at->keys, (uint64_t)i).first;
+    return within(at, bp_attention_span_of(at->s, (uint64_t)at->keys, (uint64_t)i).first);
 }
 
 static int64_t end_of(const head *at, int64_t i)
 {
-    return (int64_t)bp_attention_span_of(at->s, (uint64_t)at->keys, (uint64_t)i).last;
+    return within(at, bp_attention_span_of(at->s, (uint64_t)at->keys, (uint64_t)i).last);
 }
 
 static int64_t keys_of(const head *at, const int64_t range[2])
@@ -97,26 +106,26 @@ static int64_t base_of(const head *at, const int64_t range[2])
     return first_of(at, range[0]) / FORM->columns * FORM->columns;
 }
 
-/* Rows of a head as floats: in place, or converted into `buffer` (sequence, width). `pitch` is that
- * of x and becomes that of the floats. */
+/* `rows` rows of a head as floats: in place, or converted into `buffer` (rows, width). `pitch` is
+ * that of x and becomes that of the floats. */
 static const float *rows_of(const bp_attention_shape *s, const void *x, uint64_t place,
-                            int64_t *pitch, float *buffer)
+                            int64_t rows, int64_t *pitch, float *buffer)
 {
     if (s->type == BP_F32) {
         return (const float *)x + place;
     }
-    FORM->load(buffer, (int64_t)s->width, bp_element_at(x, (int64_t)place, s->type), *pitch,
-               (int64_t)s->sequence, (int64_t)s->width, s->type);
+    FORM->load(buffer, (int64_t)s->width, bp_element_at(x, (int64_t)place, s->type), *pitch, rows,
+               (int64_t)s->width, s->type);
     *pitch = (int64_t)s->width;
     return buffer;
 }
 
-/* Makes panels first .. last-1, each (width, form's columns), of the rows of x. */
-static void transpose_rows(const head *at, const float *x, float *panels, int64_t first,
-                           int64_t last)
+/* Makes panels first .. last-1, each (width, form's columns), of the `rows` rows of x. */
+static void transpose_rows(const head *at, const float *x, int64_t rows, float *panels,
+                           int64_t first, int64_t last)
 {
     for (int64_t i = first; i < last; i++) {
-        int64_t row = i * FORM->columns, left = (int64_t)at->s->sequence - row;
+        int64_t row = i * FORM->columns, left = rows - row;
         FORM->transpose(panels + row * at->width, FORM->columns, x + row * at->pitch, at->pitch,
                         lower(left, FORM->columns), at->width);
     }
@@ -140,14 +149,15 @@ static int64_t rows_left(int64_t row, int64_t end)
     return lower(end - row, FORM->rows);
 }
 
-/* score (r, j - base) = x_i . row j behind the panels, fused, in order of the elements, for the
+/* score (r, j - base) = x_r . row j behind the panels, fused, in order of the elements, for the
  * queries i = begin + r < end and at least the keys that they look at. */
 static void products(const head *at, const float *x, int64_t x_pitch, const float *panels,
                      const int64_t range[2], float *score)
 {
     int64_t begin = range[0], end = range[1], keys = keys_of(at, range);
     for (int64_t j = at->base; j < keys; j += FORM->columns) {
-        bp_matmul_tile tile = tile_make(panels + j * at->width, FORM->columns, at->width);
+        bp_matmul_tile tile =
+            tile_make(panels + (j - at->low) * at->width, FORM->columns, at->width);
         bool below = at->s->causal && j > begin;
         int64_t skipped = below ? (j - begin) / FORM->rows * FORM->rows : 0;
         tile.columns = lower(keys - j, FORM->columns);
@@ -155,7 +165,7 @@ static void products(const head *at, const float *x, int64_t x_pitch, const floa
         tile.to_pitch = at->score_pitch;
         for (int64_t i = begin + skipped; i < end; i += FORM->rows) {
             tile.rows = rows_left(i, end);
-            tile.a = x + i * x_pitch;
+            tile.a = x + (i - begin) * x_pitch;
             tile.to = score + (i - begin) * at->score_pitch + j - at->base;
             FORM->tile(&tile);
         }
@@ -163,39 +173,44 @@ static void products(const head *at, const float *x, int64_t x_pitch, const floa
 }
 
 /* Sums over keys for queries that all look at those below their tile's last end or, with
- * `diagonal`, query i at those up to i. Factors of keys outside of a window are 0. */
+ * `diagonal`, query i at those up to i, all of them or none in the block of keys. Factors of keys
+ * outside of a window are 0. `more`: the sums go on from those that are there. */
 static void weigh(const head *at, const float *factor, const float *x, const int64_t range[2],
-                  bool diagonal, float *to, int64_t to_pitch)
+                  bool diagonal, bool more, float *to, int64_t to_pitch)
 {
     for (int64_t d = 0, columns; d < at->width; d += columns) {
         columns = columns_next(at->width - d);
         for (int64_t i = range[0]; i < range[1]; i += FORM->rows) {
             int64_t r = i - range[0];
             const int64_t first = first_of(at, i);
-            bp_matmul_tile tile = tile_make(x + first * at->pitch + d, at->pitch, i + 1 - first);
+            bp_matmul_tile tile =
+                tile_make(x + (first - at->low) * at->pitch + d, at->pitch, i + 1 - first);
             tile.rows = rows_left(i, range[1]);
-            tile.depth = diagonal ? tile.depth : end_of(at, i + tile.rows - 1) - first;
+            tile.extra = diagonal && end_of(at, i) == i + 1;
+            tile.depth = tile.extra ? tile.depth : end_of(at, i + tile.rows - 1) - first;
             tile.columns = columns;
-            tile.extra = diagonal;
             tile.a = factor + r * at->score_pitch + first - at->base;
             tile.a_pitch = at->score_pitch;
             tile.to = to + r * to_pitch + d;
             tile.to_pitch = to_pitch;
+            tile.from = more ? tile.to : NULL;
+            tile.from_pitch = to_pitch;
             FORM->tile(&tile);
         }
     }
 }
 
-/* to_r = sum over the keys j of query begin + r, in order, of factor (r, j) * x_j, fused; x_j at
- * x + j * at->pitch. The diagonal cuts the sums short up to the last key. */
+/* to_r = sum over the keys j of query begin + r, in order, of factor (r, j) * x_j, fused, `more`
+ * than what is there; x_j at x + (j - low) * at->pitch. The diagonal cuts the sums short up to the
+ * last key. */
 static void weighted_sums(const head *at, const float *factor, const float *x,
-                          const int64_t range[2], float *to, int64_t to_pitch)
+                          const int64_t range[2], bool more, float *to, int64_t to_pitch)
 {
     int64_t begin = range[0], end = range[1];
     int64_t cut = at->s->causal ? lower(end, higher(begin, at->keys)) : begin, r = cut - begin;
-    weigh(at, factor, x, (int64_t[]){begin, cut}, true, to, to_pitch);
-    weigh(at, factor + r * at->score_pitch, x, (int64_t[]){cut, end}, false, to + r * to_pitch,
-          to_pitch);
+    weigh(at, factor, x, (int64_t[]){begin, cut}, true, more, to, to_pitch);
+    weigh(at, factor + r * at->score_pitch, x, (int64_t[]){cut, end}, false, more,
+          to + r * to_pitch, to_pitch);
 }
 
 static inline bp_v scale_max_step(float *score, bp_v scale, bp_v most, bp_part part)
@@ -289,39 +304,44 @@ static void forward_block(head *at, const int64_t range[2], float *out, int64_t 
     at->base = base_of(at, range);
     if (at->panels < panels) {
         at->panels = higher(at->panels, at->base / FORM->columns);
-        transpose_rows(at, at->k, at->k_panels, at->panels, panels);
+        transpose_rows(at, at->k, (int64_t)at->s->sequence, at->k_panels, at->panels, panels);
         at->panels = panels;
     }
-    products(at, at->q, at->pitch, at->k_panels, range, at->score);
+    products(at, at->q + range[0] * at->pitch, at->pitch, at->k_panels, range, at->score);
     for (int64_t i = range[0]; i < range[1]; i++) {
         float row_lse = softmax_row(at, i, keys, at->score + (i - range[0]) * at->score_pitch);
         if (lse != NULL) {
             lse[i] = row_lse;
         }
     }
-    weighted_sums(at, at->score, at->v, range, out, out_pitch);
+    weighted_sums(at, at->score, at->v, range, false, out, out_pitch);
 }
 
-/* The head `number` of a sample; its rows are in place or behind `rows`, (sequence, width) each. */
-static head head_make(const bp_attention_shape *s, const void *qkv, uint64_t sample,
-                      uint64_t number, float *score, float *rows)
+/* The head `number` of a sample, without its rows. */
+static head head_make(const bp_attention_shape *s, uint64_t sample, uint64_t number, float *score)
 {
-    uint64_t kv = number / s->group;
-    uint64_t matrix = bp_attention_matrix(s->sequence, s->width);
-    head at = {.s = s,
-               .width = (int64_t)s->width,
-               .keys = (int64_t)bp_attention_keys(s, sample),
-               .number = number,
-               .mask = bp_attention_mask(s, sample),
-               .score_pitch = (int64_t)s->pitch,
-               .score = score};
-    int64_t pitch = at.pitch = (int64_t)s->row;
-    at.q = rows_of(s, qkv, bp_attention_q(s, sample, number), &at.pitch, rows);
-    at.pitch = pitch;
-    at.k = rows_of(s, qkv, bp_attention_k(s, sample, kv), &at.pitch, rows + matrix);
-    at.pitch = pitch;
-    at.v = rows_of(s, qkv, bp_attention_v(s, sample, kv), &at.pitch, rows + 2 * matrix);
-    return at;
+    return (head){.s = s,
+                  .width = (int64_t)s->width,
+                  .keys = (int64_t)bp_attention_keys(s, sample),
+                  .high = (int64_t)s->sequence,
+                  .number = number,
+                  .mask = bp_attention_mask(s, sample),
+                  .score_pitch = (int64_t)s->pitch,
+                  .score = score};
+}
+
+/* Its rows, in place or behind `rows`, (sequence, width) each. */
+static void head_rows(head *at, const void *qkv, uint64_t sample, float *rows)
+{
+    const bp_attention_shape *s = at->s;
+    const int64_t pitch = (int64_t)s->row, count = (int64_t)s->sequence;
+    const uint64_t kv = at->number / s->group, matrix = bp_attention_matrix(s->sequence, s->width);
+    at->pitch = pitch;
+    at->q = rows_of(s, qkv, bp_attention_q(s, sample, at->number), count, &at->pitch, rows);
+    at->pitch = pitch;
+    at->k = rows_of(s, qkv, bp_attention_k(s, sample, kv), count, &at->pitch, rows + matrix);
+    at->pitch = pitch;
+    at->v = rows_of(s, qkv, bp_attention_v(s, sample, kv), count, &at->pitch, rows + 2 * matrix);
 }
 
 /* A block of out: found in place, or in `block` and then rounded. */
@@ -357,7 +377,8 @@ static void forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
         uint64_t sample = task / blocks / s.heads, number = task / blocks % s.heads;
         uint64_t begin = task % blocks * QUERIES;
         if (task == first || begin == 0) {
-            at = head_make(&s, p->qkv, sample, number, score, rows);
+            at = head_make(&s, sample, number, score);
+            head_rows(&at, p->qkv, sample, rows);
             at.k_panels = score + QUERIES * at.score_pitch;
             const uint64_t next = task / blocks + 1;
             if (next * blocks < last) {

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "core/ir/step.h"
+#include "device/host/attention/attention.h"
 #include "device/host/isa_table.h"
 #include "device/host/vector/half.h"
 #include "tests/fixtures/kernels/kernel_case.h"
@@ -224,6 +225,50 @@ static void forward_and_backward(void **unused)
     }
 }
 
+/* Sequences of several blocks of keys and stretches of queries, which end in each at another place;
+ * lengths and windows that end within and at the edges; beyond what all keys at once would take. */
+/* verifies device-1.6909 */
+static void backward_in_blocks(void **unused)
+{
+    (void)unused;
+    static const bp_attention_forward_scalars long_shapes[] = {
+        {1, 1190, 2, 1, 3, 1, 9, 0.2, 0.1, 0, 0.0},   {1, 1153, 1, 1, 2, 1, 9, 0.2, 0.1, 577, 0.0},
+        {1, 700, 2, 1, 17, 0, 9, 0.2, 0.0, 0, 2.0},   {1, 1100, 1, 1, 2, 0, 9, 0.2, 0.0, 40, 0.0},
+        {2, 1250, 1, 1, 2, 1, 9, 0.2, 0.0, 31, 1.5},  {1, 2060, 1, 1, 2, 1, 9, 0.2, 0.0, 0, 0.0},
+        {1, 2049, 1, 1, 1, 1, 9, 0.2, 0.0, 700, 0.0}, {1, 1190, 2, 1, 3, 1, 9, 0.2, 0.0, 0, 0.0},
+    };
+    static const int32_t long_lengths[][2] = {{1152, 0}, {577, 40}, {1151, 1249}};
+    state = 3;
+    for (size_t i = 0; i < sizeof long_shapes / sizeof long_shapes[0]; i++) {
+        check_both(&long_shapes[i], i % 2 == 0 ? NULL : long_lengths[i % 3],
+                   i % 3 == 1 ? BP_F32 : BP_BF16);
+    }
+}
+
+/* A workspace of backward does not grow with the sequence, but for the sums of gradients by key of
+ * elements of 16 bits; up to 2,048 tokens it is what all keys at once took. */
+static void a_workspace_of_blocks(void **unused)
+{
+    (void)unused;
+    const uint8_t floats[BP_OPERANDS_MAX] = {BP_F32}, halves[BP_OPERANDS_MAX] = {BP_BF16};
+    bp_attention_forward_scalars s = {1, 2048, 32, 8, 128, 1, 9, 0.1, 0.0, 0, 0.0};
+    const uint64_t whole = bp_attention_backward_workspace(&s, floats);
+    const uint64_t wide = bp_attention_backward_workspace(&s, halves);
+    assert_true(whole == 4 * (64 * 2080 + 4 * 128 * 2080));
+    assert_true(wide == whole + 4 * UINT64_C(8) * 2048 * 128);
+    s.sequence = 2049;
+    const uint64_t block = bp_attention_backward_workspace(&s, floats);
+    assert_true(block < whole / 4 && bp_attention_backward_workspace(&s, halves) < wide / 2);
+    s.sequence = 1 << 20;
+    assert_true(bp_attention_backward_workspace(&s, floats) == block);
+    assert_true(bp_attention_backward_workspace(&s, halves) < (UINT64_C(1024) << 20) + wide / 2);
+    s.head_width = 16;
+    for (s.sequence = 1; s.sequence <= 2048; s.sequence++) {
+        assert_true(4 * bp_attention_backward_floats(&s) <=
+                    bp_attention_backward_workspace(&s, floats));
+    }
+}
+
 /* Rows that end past the cache, heads in groups. */
 static void decode_in(bp_dtype type, bool near)
 {
@@ -273,6 +318,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forward_and_backward),
+        cmocka_unit_test(backward_in_blocks),
+        cmocka_unit_test(a_workspace_of_blocks),
         cmocka_unit_test(decode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
