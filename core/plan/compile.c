@@ -616,7 +616,7 @@ uint64_t bp_compile_logits_rows(const bp_spec *spec)
 uint64_t bp_compile_logits_width(const bp_spec *spec)
 {
     const bp_task task = spec->config.task;
-    if (spec->preference.kind != BP_PREFERENCE_NONE) {
+    if (spec->preference.kind != BP_PREFERENCE_NONE || spec->row_weights) {
         return 1;
     }
     if (spec->distill.is_teacher) {
@@ -629,7 +629,8 @@ uint64_t bp_compile_logits_width(const bp_spec *spec)
 
 bp_dtype bp_compile_logits_type(const bp_spec *spec)
 {
-    const bool numbers = spec->preference.kind != BP_PREFERENCE_NONE || spec->distill.is_teacher;
+    const bool numbers = spec->preference.kind != BP_PREFERENCE_NONE || spec->distill.is_teacher ||
+                         spec->row_weights;
     return numbers || spec->config.task == BP_TASK_EMBEDDING ? BP_F32 : spec->working;
 }
 

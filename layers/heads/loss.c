@@ -399,7 +399,9 @@ static void emit_loss_forward(bp_builder *builder, const bp_head *head, const ch
 void bp_loss_forward(bp_builder *builder, const bp_head *head, bp_ref x)
 {
     const bool is_teacher = builder->spec->distill.is_teacher;
-    const bool kept = bp_ref_present(builder->logits) && !loss_pairs(builder) && !is_teacher;
+    const bool losses = builder->spec->row_weights; /* are what is kept */
+    const bool kept =
+        bp_ref_present(builder->logits) && !loss_pairs(builder) && !is_teacher && !losses;
     chunk c = kept ? first_kept_chunk(builder, head->vocabulary)
                    : first_chunk(builder, head, head->vocabulary, false);
     for (; c.first < builder->rows; c.first += c.rows) {
@@ -412,6 +414,9 @@ void bp_loss_forward(bp_builder *builder, const bp_head *head, bp_ref x)
             const bp_distill_rows rows = distill_rows(&c, whole_table(head), BP_ABSENT);
             bp_distill_loss_report(builder, &rows);
         }
+    }
+    if (losses && bp_ref_present(builder->logits)) {
+        scale_logits(builder, 1.0, builder->rows, builder->losses, builder->logits);
     }
     if (loss_pairs(builder)) {
         preference_build(builder, BP_ABSENT, builder->logits);

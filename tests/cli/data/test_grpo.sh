@@ -53,6 +53,34 @@ for type in grpo dr_grpo bnpo gspo cispo sapo luspo rloo reinforce_plus_plus; do
     check $code "--loss-type $type" "$out$err"
 done
 
+# verifies policy-6.deac
+last() { grep -o "\"$1\": *[0-9.e+-]*" <<<"$out" | tail -1 | grep -o '[0-9.e+-]*$'; }
+for more in "" "--bf16 --temperature 0.7"; do
+    # Weights that do not move: each ratio is 1 to the last bit, and adapters of zeros are no adapters.
+    # shellcheck disable=SC2086
+    run "${how[@]}" $more --learning-rate 1e-30 --num-iterations 2 --epsilon 1e-15 --lora-r 2 --beta 0.1 --max-steps 4 --json \
+        --logging-steps 2 --output-dir "$work/o" --overwrite-output-dir
+    [[ $code -eq 0 && $(last clip_ratio/region_mean) == 0 && $(last kl) == 0 ]]
+    check $? "the same policy has the same log-probabilities $more" "$out$err"
+done
+iterated=("${how[@]}" --num-iterations 3 --lora-r 4 --beta 0.05 --max-steps 9 --save-steps 3)
+run "${iterated[@]}" --json --logging-steps 3 --output-dir "$work/o" --overwrite-output-dir
+awk -v k="$(last kl)" -v c="$(last clip_ratio/region_mean)" 'BEGIN { exit !(k > 0 && c >= 0) }'
+check $? "several steps on the same completions" "$out$err"
+grep -c '^{"rollout"' "$work/o/record.jsonl" | grep -qx 3
+check $? "completions of three steps are told once"
+run "${iterated[@]}" --output-dir "$work/p" --stop-at-step 6
+run "${iterated[@]}" --output-dir "$work/p" --resume
+[[ $code -eq 0 ]] && cmp -s "$work/o/record.jsonl" "$work/p/record.jsonl"
+check $? "resumed: the same record" "$out$err"
+run replay "$work/o"
+[[ $code -eq 0 ]] && grep -q '^9 of 9 steps proven' <<<"$out"
+check $? "replayed" "$out$err"
+run "${iterated[@]}" --output-dir "$work/p" --overwrite-output-dir --stop-at-step 4
+run "${iterated[@]}" --output-dir "$work/p" --resume
+[[ $code -eq 4 ]] && grep -q 'the run cannot go on between steps on the same completions' <<<"$err"
+check $? "a checkpoint in between is refused" "$out$err"
+
 # verifies policy-5.e050
 no() { expect "$1" "$2" "${how[@]}" --max-steps 2 --output-dir "$work/n" --overwrite-output-dir "${@:3}"; }
 no 2 '--num-generations: completions of a prompt are compared' --num-generations 1
@@ -63,7 +91,9 @@ no 2 '--packing: completions are not packed' --packing
 no 2 '--temperature: at temperature 0' --temperature 0
 expect 2 '--temperature: the option is for --task grpo' train --model tiny --data "$work/five.jsonl" --temperature 2 \
     --output-dir "$work/n"
-no 2 '--beta: a divergence' --beta 0.1
+no 2 '--beta: the reference is the model without adapters' --beta 0.1
+no 2 '--beta: this loss type' --beta 0.1 --lora-r 2 --loss-type rloo
+no 2 '--save-steps: a checkpoint lies where completions are new' --num-iterations 3 --save-steps 4
 no 2 '--loss-type: this loss is over pairs of rows: found "hinge"|this loss is over pairs of rows' --loss-type hinge
 no 2 '--max-seq-length: the longest prompt and --max-completion-length' --max-seq-length 4
 no 2 '--reward: there is no reward of this name' --reward nonsense

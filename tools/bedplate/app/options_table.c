@@ -376,7 +376,7 @@ static const option table[] = {
      "completions, dapo by default (docs/how-to/grpo.md)"},
     {"beta", OPTION_REAL, READS, AT(beta), 0, 1e6, "0.1", "F", true,
      "dpo, orpo, simpo, kto: the weight of a difference of log-probabilities; grpo: of the "
-     "divergence from a reference, only 0"},
+     "divergence from the model without adapters (0)"},
     {"epsilon", OPTION_REAL, LEARNS, AT(policy_epsilon), 0, 1, "0", "F", true,
      "grpo: ratios of probabilities count down to 1 - F; 0: as the loss type has it (0.2)"},
     {"epsilon-high", OPTION_REAL, LEARNS, AT(policy_epsilon_high), 0, 1e3, "0", "F", true,
@@ -387,6 +387,8 @@ static const option table[] = {
      true,
      "grpo: what advantages are divided by: the standard deviation of the rewards of the "
      "group, or of the step, or nothing"},
+    {"num-iterations", OPTION_COUNT, LEARNS, AT(num_iterations), 1, 1000, "1", "N", true,
+     "grpo: the number of steps on the same completions; ratios beyond the bounds are clipped"},
     {"mask-truncated-completions", OPTION_FLAG, LEARNS, AT(mask_truncated), 0, 0, "false", NULL,
      true, "grpo: nothing is learned from completions without an end token; their rewards count"},
     {"label-smoothing", OPTION_REAL, READS, AT(pair_smoothing), 0, 0.499999, "0", "F", true,

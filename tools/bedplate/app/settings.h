@@ -182,6 +182,7 @@ typedef struct settings {
     double policy_delta;       /* 0: none */
     const char *scale_rewards; /* group|batch|none */
     bool mask_truncated;
+    uint64_t num_iterations;
     path_list rewards;          /* "NAME[:ARGS]" */
     const char *reward_weights; /* "F,F,.."; NULL: 1 each */
     const char *reward_command; /* for a shell; NULL: none */

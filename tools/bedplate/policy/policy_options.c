@@ -2,6 +2,7 @@
 /* Options of reinforcement fine-tuning: defaults, what cannot be, and the shapes that follow. */
 #include "tools/bedplate/policy/policy_options.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,10 +72,6 @@ bp_status policy_numbers_read(const settings *set, policy_numbers *numbers, poli
     *scale = strcmp(set->scale_rewards, "batch") == 0  ? POLICY_SCALE_BATCH
              : strcmp(set->scale_rewards, "none") == 0 ? POLICY_SCALE_NONE
                                                        : POLICY_SCALE_GROUP;
-    if (set->beta > 0.0) {
-        return bp_error_set(error, BP_ERR_USAGE, where,
-                            "a divergence from a reference is not computed; expected 0", "--beta");
-    }
     return BP_OK;
 }
 
@@ -94,7 +91,7 @@ static const struct policy_refusal {
     {"lora-dropout", "with dropout the policy that is trained is not the one that samples"},
     {"dropout", "with dropout the policy that is trained is not the one that samples"},
     {"distill", "completions have rewards and no teacher"},
-    {"ref-model", "a divergence from a reference is not computed"},
+    {"ref-model", "the reference of adapters is the model without them"},
     {"token-accuracy", "completions have no right tokens"},
 };
 
@@ -107,6 +104,29 @@ static bp_status policy_refuse(session *s)
             strcat(name, refused[i].option);
             return bp_error_set(&s->error, BP_ERR_USAGE, where, refused[i].why, name);
         }
+    }
+    const bp_lora *lora = &s->spec.lora;
+    if (set->beta > 0.0 &&
+        (lora->rank == 0 || lora->magnitudes || lora->bias != BP_LORA_BIAS_NONE ||
+         lora->token_count > 0 || set->adapter != NULL)) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "the reference is the model without adapters, so it needs new ones "
+                            "(--lora-r) that are all that is trained: no DoRA, biases, tokens or "
+                            "--adapter",
+                            "--beta");
+    }
+    if (set->beta > 0.0 && set->loss_type[0] == 'r') { /* rloo, reinforce_plus_plus */
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "this loss type has its divergence in the reward, which is not "
+                            "computed; expected 0",
+                            "--beta");
+    }
+    if (option_said(set, "save-steps") && set->save_steps >= 1.0 &&
+        fmod(set->save_steps, (double)set->num_iterations) != 0.0) {
+        return bp_error_limit(&s->error, BP_ERR_USAGE, where,
+                              "a checkpoint lies where completions are new: a multiple of "
+                              "--num-iterations",
+                              "--save-steps", (int64_t)set->save_steps, BP_LIMIT_NONE, 0);
     }
     if (s->spec.ranks > 1) {
         return bp_error_limit(&s->error, BP_ERR_USAGE, where,
@@ -191,6 +211,10 @@ bp_status policy_fill(session *s, uint32_t longest, rollout_choice *choice)
     BP_TRY(rollout_check(&s->spec, &s->error));
     s->spec.sequence = (uint32_t)tokens;
     s->spec.row_weights = true;
+    if (set->beta > 0.0 || set->num_iterations > 1) { /* log-probabilities are asked for */
+        s->spec.evaluate = s->spec.keep_logits = true;
+        s->spec.eval_batch = s->spec.batch;
+    }
     s->spec.policy_temperature = set->temperature;
     return longest > 0 ? policy_choose_slots(s, longest, choice) : BP_OK;
 }

@@ -121,7 +121,8 @@ bp_status policy_open(policy_run *p, session *s)
                               "there are fewer prompts than a step takes", "--data",
                               (int64_t)p->prompts.count, BP_LIMIT_LEAST, p->groups);
     }
-    p->epoch_steps = p->prompts.count / p->groups;
+    p->iterations = (uint32_t)set->num_iterations;
+    p->epoch_steps = p->prompts.count / p->groups * p->iterations;
     p->source = (bp_source){.context = p,
                             .name = set->data.item[0],
                             .count = p->count * policy_pitch(p),
@@ -149,6 +150,8 @@ static uint64_t policy_lay_out(policy_run *p, char *at)
     p->chosen = policy_piece(at, &used, p->groups, sizeof *p->chosen);
     p->first = policy_piece(at, &used, n + 1, sizeof *p->first);
     p->x = policy_piece(at, &used, tokens, sizeof *p->x);
+    p->old = policy_piece(at, &used, tokens, sizeof *p->old);
+    p->ref = p->numbers.beta > 0.0 ? policy_piece(at, &used, tokens, sizeof *p->ref) : NULL;
     p->slopes = policy_piece(at, &used, tokens, sizeof *p->slopes);
     p->scores = policy_piece(at, &used, n * REWARD_FUNCTIONS_MAX, sizeof *p->scores);
     p->totals = policy_piece(at, &used, n, sizeof *p->totals);
@@ -190,6 +193,7 @@ bp_status policy_plan(policy_run *p, session *s)
         BP_TRY(policy_fill(s, p->prompts.longest, &p->choice));
         p->count = s->spec.batch * s->spec.accumulation;
         p->groups = p->count / p->choice.generations;
+        p->iterations = (uint32_t)set->num_iterations;
     }
     s->reference_bytes += policy_lay_out(p, NULL) + p->prompts.held.bytes + p->prompts.work.bytes;
     return BP_OK;
@@ -231,7 +235,7 @@ static bp_status policy_open_recorded(policy_run *p)
 }
 
 /* Functions are computed again, and compared with the record as all of its line is. */
-static bp_status policy_score(policy_run *p, uint64_t step)
+static bp_status policy_score(policy_run *p, uint64_t batch)
 {
     session *s = p->s;
     const char *rewards;
@@ -240,7 +244,7 @@ static bp_status policy_score(policy_run *p, uint64_t step)
     if (p->recorded == NULL || p->rewards.count == p->rewards.function_count) {
         return BP_OK;
     }
-    BP_TRY(p->recorded(p->user, step + 1, &rewards, &digits));
+    BP_TRY(p->recorded(p->user, batch * p->iterations + 1, &rewards, &digits));
     return policy_record_scores(rewards, digits, p->count, p->rewards.count,
                                 p->rewards.function_count, p->scores, &s->error);
 }
@@ -262,9 +266,10 @@ bp_status policy_start(policy_run *p, char *identity, size_t room)
 
 /* The prompts of a step: the data in an order of its own in each epoch, the rest of which that is
  * less than a step is left out, as TRL does. */
-static void policy_choose(policy_run *p, uint64_t step)
+static void policy_choose(policy_run *p, uint64_t batch)
 {
-    const uint64_t epoch = step / p->epoch_steps, at = step % p->epoch_steps * p->groups;
+    const uint64_t each = p->epoch_steps / p->iterations;
+    const uint64_t epoch = batch / each, at = batch % each * p->groups;
     const settings *set = p->s->set;
     const uint64_t seed = set->data_seed >= 0 ? (uint64_t)set->data_seed : set->seed;
     for (uint32_t g = 0; g < p->groups; g++) {
@@ -274,15 +279,15 @@ static void policy_choose(policy_run *p, uint64_t step)
     }
 }
 
-static bp_status policy_texts(policy_run *p, uint64_t step)
+static bp_status policy_texts(policy_run *p, uint64_t batch)
 {
     for (uint32_t i = 0; i < p->count; i++) {
         const uint32_t g = i / p->choice.generations;
         const rollout_row *row = &p->prompts.rows[p->chosen[g]];
         const rollout_completion *c = &p->made[i];
         BP_TRY(rollout_text_make(&p->texts[i], p->s, &p->asked[g], c));
-        p->cases[i] = (reward_case){.id = step * p->count + i,
-                                    .step = step + 1,
+        p->cases[i] = (reward_case){.id = batch * p->count + i,
+                                    .step = batch * p->iterations + 1,
                                     .prompt = row->text,
                                     .prompt_bytes = row->text_bytes,
                                     .completion = p->texts[i].bytes,
@@ -342,9 +347,8 @@ static void policy_count(policy_run *p)
     n->surprise = sum / (double)n->tokens;
 }
 
-/* Advantages, and the slope of each token. The policy that is trained is the one that sampled, bit
- * by bit, so its log-probabilities are known. */
-static void policy_weigh(policy_run *p)
+/* Advantages of new completions. */
+static void policy_compare(policy_run *p)
 {
     uint32_t used = 0;
     for (uint32_t i = 0; i < p->count; i++) {
@@ -353,37 +357,160 @@ static void policy_weigh(policy_run *p)
         p->masked[i] = p->masks && c->finish == ROLLOUT_LENGTH;
         p->totals[i] = reward_total(&p->rewards, p->scores + (size_t)i * p->rewards.count);
         for (uint32_t k = 0; k < c->count; k++) {
-            p->x[used++] = (double)c->logps[k];
+            p->old[used++] = (double)c->logps[k];
         }
     }
     p->first[p->count] = used;
     policy_advantages(p->numbers.rule, p->scale, p->totals, p->groups, p->choice.generations,
                       p->advantages, &p->spread);
-    const policy_rows rows = {.count = p->count,
-                              .first = p->first,
-                              .x = p->x,
-                              .advantages = p->advantages,
-                              .masked = p->masked};
-    policy_loss(&p->numbers, &rows, p->slopes, &p->told);
 }
 
+/* What an evaluation of the completions goes on with. */
+typedef struct policy_judging {
+    policy_run *p;
+    double *to;
+    uint32_t next;
+} policy_judging;
+
+static bp_status policy_take(void *user, const bp_runtime *runtime)
+{
+    policy_judging *j = user;
+    const policy_run *p = j->p;
+    const float *losses = bp_runtime_logits(runtime);
+    const uint32_t samples = bp_runtime_group(runtime)->samples;
+    for (uint32_t k = 0; k < samples && j->next < p->count; k++, j->next++) {
+        const uint32_t i = j->next, begin = p->asked[i / p->choice.generations].count - 1;
+        const float *row = losses + (size_t)k * p->s->plan.spec.sequence + begin;
+        for (uint32_t t = 0; t < p->made[i].count; t++) {
+            j->to[p->first[i] + t] = -(double)row[t];
+        }
+    }
+    return BP_OK;
+}
+
+/* Log-probabilities of the completions by the weights as they are. */
+static bp_status policy_judge(policy_run *p, double *to)
+{
+    session *s = p->s;
+    const bp_spec *spec = &s->plan.spec;
+    policy_judging j = {.p = p, .to = to};
+    double loss;
+    uint64_t targets;
+    bp_feed feed = {.source = &p->source,
+                    .error = &s->error,
+                    .seed = spec->seed,
+                    .sequence = spec->sequence,
+                    .batch = bp_spec_eval_batch(spec),
+                    .group = bp_spec_eval_batch(spec),
+                    .vocabulary = spec->config.vocabulary,
+                    .kind = bp_feed_labels(spec->config.task)};
+    BP_TRY(bp_feed_init(&feed, &s->error));
+    return bp_runtime_evaluate_each(&s->runtime, &feed, 0, policy_take, &j, &loss, &targets);
+}
+
+/* Each B of the adapters goes out to the block, and zeros come in its place: then the model is its
+ * base, bit by bit. Or it comes back. */
+static bp_status policy_swap_adapters(policy_run *p, bool away)
+{
+    static const float zeros[1024];
+    bp_runtime *runtime = &p->s->runtime;
+    const bp_builder *builder = &p->s->plan.builder;
+    char *at = p->adapters.address;
+    for (uint32_t i = 0; i < builder->parameter_count; i++) {
+        const uint32_t a = builder->parameters[i].adapter;
+        if (a == BP_NO_PARAMETER) {
+            continue;
+        }
+        const bp_buffer *b = &p->s->plan.graph.buffers[builder->parameters[a + 1].weight];
+        if (at != NULL && away) {
+            BP_TRY(bp_runtime_read(runtime, b, 0, at, (size_t)b->bytes));
+        } else if (at != NULL) {
+            BP_TRY(bp_runtime_write(runtime, b, 0, at, (size_t)b->bytes));
+        }
+        for (uint64_t k = 0; at != NULL && away && k < b->bytes; k += sizeof zeros) {
+            const uint64_t left = b->bytes - k;
+            BP_TRY(bp_runtime_write(runtime, b, k, zeros,
+                                    left < sizeof zeros ? (size_t)left : sizeof zeros));
+        }
+        at = at != NULL ? at + bp_size_align(b->bytes, 64) : NULL;
+        p->adapters.bytes += p->adapters.address == NULL ? bp_size_align(b->bytes, 64) : 0;
+    }
+    return BP_OK;
+}
+
+static bp_status policy_refer(policy_run *p)
+{
+    if (p->ref == NULL) {
+        return BP_OK;
+    }
+    if (p->adapters.address == NULL) {
+        p->adapters.bytes = 0;
+        BP_TRY(policy_swap_adapters(p, true)); /* counts */
+        const uint64_t bytes = p->adapters.bytes;
+        BP_TRY(memory_take(&p->adapters, bytes, false, "adapters", &p->s->error));
+    }
+    BP_TRY(policy_swap_adapters(p, true));
+    const bp_status status = policy_judge(p, p->ref);
+    BP_TRY(policy_swap_adapters(p, false));
+    return status;
+}
+
+static bp_status policy_generate(policy_run *p, uint64_t batch)
+{
+    session *s = p->s;
+    policy_choose(p, batch);
+    p->choice.step = batch;
+    p->generated = 0;
+    BP_TRY(rollout_run(&s->runtime, &p->choice, p->asked, p->groups, p->made, p->work, &s->error));
+    BP_TRY(policy_texts(p, batch));
+    const bp_status scored = policy_score(p, batch);
+    policy_tell_failures(p);
+    BP_TRY(scored);
+    policy_compare(p);
+    policy_count(p);
+    BP_TRY(policy_refer(p));
+    p->generated = batch + 1;
+    return BP_OK;
+}
+
+/* In the first step the policy that is trained is the one that sampled, bit by bit, so that its
+ * log-probabilities are known. */
 bp_status policy_prepare(policy_run *p, uint64_t step)
 {
     session *s = p->s;
-    if (s == NULL || p->generated == step + 1) {
+    if (s == NULL || p->weighed == step + 1) {
         return BP_OK;
     }
-    policy_choose(p, step);
-    p->choice.step = step;
-    BP_TRY(rollout_run(&s->runtime, &p->choice, p->asked, p->groups, p->made, p->work, &s->error));
-    BP_TRY(policy_texts(p, step));
-    const bp_status scored = policy_score(p, step);
-    policy_tell_failures(p);
-    BP_TRY(scored);
-    policy_weigh(p);
-    policy_count(p);
-    p->generated = step + 1;
+    const uint64_t batch = step / p->iterations;
+    const bool first = step % p->iterations == 0;
+    if (p->generated != batch + 1 && !first) {
+        return bp_error_limit(&s->error, BP_ERR_DATA, where,
+                              "the run cannot go on between steps on the same completions; step",
+                              "--num-iterations", (int64_t)step, BP_LIMIT_NONE, 0);
+    }
+    if (p->generated != batch + 1) {
+        BP_TRY(policy_generate(p, batch));
+    }
+    if (first) {
+        memcpy(p->x, p->old, p->first[p->count] * sizeof *p->x);
+    } else {
+        BP_TRY(policy_judge(p, p->x));
+    }
+    const policy_rows rows = {.count = p->count,
+                              .first = p->first,
+                              .x = p->x,
+                              .old = first ? NULL : p->old,
+                              .ref = p->ref,
+                              .advantages = p->advantages,
+                              .masked = p->masked};
+    policy_loss(&p->numbers, &rows, p->slopes, &p->told);
+    p->weighed = step + 1;
     return BP_OK;
+}
+
+bool policy_between(const policy_run *p, uint64_t steps)
+{
+    return p->s != NULL && steps % p->iterations != 0;
 }
 
 void policy_outcome(const policy_run *p, bp_outcome *outcome)
@@ -414,6 +541,14 @@ void policy_metrics(const policy_run *p, metric_list *list)
     policy_put_metric(list, "reward_std", p->spread.std);
     policy_put_metric(list, "frac_reward_zero_std", p->spread.flat_groups);
     policy_put_metric(list, "entropy", n->surprise);
+    if (p->ref != NULL) {
+        policy_put_metric(list, "kl", p->told.kl);
+    }
+    if (p->iterations > 1) {
+        policy_put_metric(list, "clip_ratio/low_mean", p->told.low_mean);
+        policy_put_metric(list, "clip_ratio/high_mean", p->told.high_mean);
+        policy_put_metric(list, "clip_ratio/region_mean", p->told.region_mean);
+    }
     policy_put_metric(list, "completions/mean_length", (double)n->tokens / all);
     policy_put_metric(list, "completions/min_length", n->shortest);
     policy_put_metric(list, "completions/max_length", n->longest);
@@ -438,6 +573,7 @@ void policy_close(policy_run *p)
         reward_close(&p->rewards);
     }
     memory_give_back(&p->held);
+    memory_give_back(&p->adapters);
     if (p->s != NULL) {
         rollout_prompts_close(&p->prompts);
     }

@@ -41,20 +41,24 @@ struct policy_run {
     uint32_t groups; /* prompts of a step */
     uint32_t count;  /* completions of it */
     uint64_t epoch_steps;
-    memory_block held; /* of a step, counted: */
+    uint32_t iterations; /* steps on the same completions; 0 where the task is another one */
+    memory_block held;   /* of a step, counted: */
     rollout_prompt *asked;
     rollout_completion *made;
-    uint64_t *chosen;   /* prompts by their number in the data */
-    uint32_t *first;    /* (count + 1): where tokens of completions begin */
-    double *x, *slopes; /* (tokens) */
-    double *scores;     /* (count, rewards) */
-    double *totals;     /* (count) */
+    uint64_t *chosen;         /* prompts by their number in the data */
+    uint32_t *first;          /* (count + 1): where tokens of completions begin */
+    double *x, *old, *slopes; /* (tokens): of the policy, and of that which sampled */
+    double *ref;              /* (tokens), of a reference; NULL: there is none */
+    double *scores;           /* (count, rewards) */
+    double *totals;           /* (count) */
     float *advantages;
     bool *masked;
     reward_case *cases;
     rollout_text *texts;
     void *work;
-    uint64_t generated; /* 1 + the step that they are of; 0: none */
+    memory_block adapters; /* of the policy, while the reference is computed */
+    uint64_t generated;    /* 1 + the number of the batch of completions; 0: none */
+    uint64_t weighed;      /* 1 + the step that weights are of; 0: none */
     policy_told told;
     policy_spread spread;
     policy_counts counts;
@@ -107,6 +111,9 @@ bp_status policy_start(policy_run *policy, char *identity, size_t room) BP_MUST_
 /* Before step number `step` (from 0): generates, scores and weighs. BP_ERR_DATA: a reward that
  * stops the run. Nothing is changed that a later call would not make again. */
 bp_status policy_prepare(policy_run *policy, uint64_t step) BP_MUST_CHECK;
+
+/* Whether a step with the same completions is still to come: no checkpoint lies here. */
+bool policy_between(const policy_run *policy, uint64_t steps);
 
 /* What the step came to, told as the loss of completions is; nothing where the task is another one.
  */

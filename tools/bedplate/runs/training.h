@@ -48,6 +48,7 @@ typedef struct training {
     uint64_t evaluated;      /* step of the last evaluation; UINT64_MAX: none */
     integrity_tested tested; /* the last selftest */
     int signal;              /* that ends the run; 0: none */
+    bool owed; /* a checkpoint that was asked for between steps on the same completions */
 } training;
 
 /* Opening one, in this order, with what has to come between the calls: the model and the spec; the

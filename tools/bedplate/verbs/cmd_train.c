@@ -222,7 +222,10 @@ static bp_status feed_policy(training *t)
     BP_TRY(session_choose(s));
     BP_TRY(init_policy_feed(t));
     BP_TRY(policy_start(&t->policy, t->identity, sizeof t->identity));
-    return fill_schedule(t);
+    BP_TRY(fill_schedule(t));
+    const uint32_t each = t->policy.iterations; /* a checkpoint lies where completions are new */
+    t->save_every = bp_size_mul(bp_size_ceil_div(t->save_every, each), each);
+    return BP_OK;
 }
 
 bp_status training_feed(training *t)
@@ -419,7 +422,12 @@ static bp_status look_around(training *t, const progress_numbers *now, double se
     BP_TRY(train_ranks_agree(t, &mine));
     t->signal = (int)mine.signal;
     t->stop = (service_stop)mine.stop;
-    return mine.save != 0 ? service_save(&t->care, CHECKPOINT_BETWEEN, false) : BP_OK;
+    t->owed = t->owed || mine.save != 0;
+    if (!t->owed || policy_between(&t->policy, t->s.runtime.steps)) {
+        return BP_OK;
+    }
+    t->owed = false;
+    return service_save(&t->care, CHECKPOINT_BETWEEN, false);
 }
 
 static bp_status loop(training *t, ending *end)
@@ -434,7 +442,7 @@ static bp_status loop(training *t, ending *end)
             return BP_OK;
         }
         t->stop = service_before_step(&t->care);
-        if (t->stop != SERVICE_GO_ON) {
+        if (t->stop != SERVICE_GO_ON && !policy_between(&t->policy, runtime->steps)) {
             *end = END_ASKED;
             return BP_OK;
         }
@@ -448,7 +456,9 @@ static bp_status loop(training *t, ending *end)
         device_memory_step(&t->memory, runtime);
         train_record_step(&t->points, &t->feed, &outcome);
         BP_TRY(rollback_take(&t->points, &outcome));
-        train_record_rollout(&t->points, outcome.step, &t->policy);
+        if (!policy_between(&t->policy, outcome.step - 1)) {
+            train_record_rollout(&t->points, outcome.step, &t->policy);
+        }
         BP_TRY(anomaly_guard(&t->points.watch, runtime));
         BP_TRY(ranks_leads(t->s.set) ? integrity_step(&t->points, &t->tested) : BP_OK);
         service_count(&t->care, outcome.tokens);
@@ -464,7 +474,7 @@ static bp_status loop(training *t, ending *end)
             return BP_OK;
         }
         BP_TRY(look_around(t, &now, seconds));
-        if (t->stop != SERVICE_GO_ON) {
+        if (t->stop != SERVICE_GO_ON && !policy_between(&t->policy, runtime->steps)) {
             *end = END_ASKED;
             return BP_OK;
         }
