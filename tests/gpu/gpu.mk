@@ -5,7 +5,9 @@ FAKE_ML  := $(BUILD)/ptxvm/libnvidia-ml.so.1
 FAKE_OLD := $(BUILD)/ptxvm/old/libcuda.so.1
 $(FAKE_ML): tests/gpu/fake_ml.c
 $(FAKE_OLD): tests/gpu/fake_old.c
-$(FAKE_ML) $(FAKE_OLD):
+KEEP_CONTEXT := $(BUILD)/ptxvm/keep_context.so
+$(KEEP_CONTEXT): tests/gpu/keep_context.c
+$(FAKE_ML) $(FAKE_OLD) $(KEEP_CONTEXT):
 	@mkdir -p $(@D)
 	$(call say,"$(CC) $<") $(CC) $(CFLAGS) -fPIC -shared -Wl,-soname,$(@F) $< -o $@
 FAKE_NCCL := $(BUILD)/ptxvm/nccl/libnccl.so.2
@@ -30,11 +32,17 @@ gpu: all $(GPU_TESTS) $(BUILD)/tools/bench/gpu_kernels
 
 # For a machine with a GPU and without what building needs: all that tests/gpu/run.sh runs, without
 # symbols, and the libraries of the tests. There, in a checkout: tests/gpu/run.sh build/gpu-bundle
-gpu-bundle: all $(GPU_TESTS) $(BUILD)/tools/bench/gpu_kernels
+# build/gpu.tar.xz is the same to carry along, below 12 MiB. There: python3 gpu-bundle/visit.py --seconds N
+gpu-bundle: all $(GPU_TESTS) $(BUILD)/tools/bench/gpu_kernels $(KEEP_CONTEXT)
 	@rm -rf $(GPU_BUNDLE) && mkdir -p $(GPU_BUNDLE)/lib
 	@for f in bedplate tools/bench/gpu_kernels $(GPU_TESTS:$(BUILD)/%=%) $(PTXVM_LIB:$(BUILD)/%=%) \
 	    $(FAKE_ML:$(BUILD)/%=%) $(FAKE_OLD:$(BUILD)/%=%) $(FAKE_NCCL:$(BUILD)/%=%); do \
 	    mkdir -p $$(dirname $(GPU_BUNDLE)/$$f) && strip -o $(GPU_BUNDLE)/$$f $(BUILD)/$$f || exit 1; \
 	done
 	@ldd $(GPU_TESTS) | awk '/lib(cmocka|jansson)/ { print $$3 }' | sort -u | xargs cp -Lt $(GPU_BUNDLE)/lib
-	@du -sh $(GPU_BUNDLE)
+	@cp tests/gpu/visit.py tests/gpu/report.py $(GPU_BUNDLE) && cp $(KEEP_CONTEXT) $(GPU_BUNDLE)/lib && \
+	    cp tools/bench/torch_gpu.py $(GPU_BUNDLE)/tools/bench
+	@tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -C $(dir $(GPU_BUNDLE)) -cf - $(notdir $(GPU_BUNDLE)) | \
+	    xz -6 >$(dir $(GPU_BUNDLE))gpu.tar.xz
+	@bytes=$$(stat -c %s $(dir $(GPU_BUNDLE))gpu.tar.xz); echo "$(dir $(GPU_BUNDLE))gpu.tar.xz: $$bytes bytes"; \
+	    [ $$bytes -lt 12582912 ] || { echo "gpu.tar.xz is too large to carry: found $$bytes bytes, expected less than 12582912"; exit 1; }

@@ -161,12 +161,22 @@ static double time_program(void *context)
     return best;
 }
 
+/* The best target of the GPU, so that its own forms are timed; tiles are Hopper's. */
+static const char *target_of(const job *j)
+{
+    bp_cuda_gpu gpu;
+    if (j->tile > 0) {
+        return "sm_90a";
+    }
+    return bp_cuda_query(0, &gpu, &error) == BP_OK ? gpu.target : NULL;
+}
+
 /* Seconds of one launch; *moved becomes its bytes. */
 static double measure(const job *j, double *moved)
 {
     const bp_device *cuda = &bp_device_cuda;
     const bp_kernel_info *info = bp_kernel_describe(j->kernel);
-    const bp_device_options options = {.threads = 1, .target = j->tile > 0 ? "sm_90a" : NULL};
+    const bp_device_options options = {.threads = 1, .target = target_of(j)};
     layout l = lay_out(j);
     bp_linked_op ops[REPEATS_MAX];
     uint64_t table = l.end, tables = bp_device_cuda.table_bytes(j->kernel, 1);
