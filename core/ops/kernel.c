@@ -36,7 +36,7 @@
 #define ACTIVATIONS               BP_ACTIVATION_COUNT
 #define QUANTISED_VALID(f)        bp_quantised_valid((int64_t)(f))
 #define QUANTISED_FP8             BP_QUANTISED_FP8
-#define TASKS                     (BP_TASK_REGRESSION + 1)
+#define TASKS                     BP_TASK_COUNT
 #define PREFERENCES               BP_PREFERENCES
 #define DISTILL_MOST              BP_DISTILL_MOST
 #define TASK_CLASSES              BP_TASK_CLASSES

@@ -61,6 +61,7 @@ typedef enum bp_task {
     BP_TASK_ANSWERS,        /* the first and the last token of an answer */
     BP_TASK_EMBEDDING,      /* a vector per sample, of its tokens */
     BP_TASK_RECONSTRUCTION, /* the numbers of the row itself (autoencoders) */
+    BP_TASK_RANKING,        /* how relevant the second text is to the first: a chance per sample */
     BP_TASK_COUNT
 } bp_task;
 
@@ -116,7 +117,7 @@ typedef enum bp_metric {
 static inline bool bp_task_scores_samples(bp_task task)
 {
     return (task >= BP_TASK_CLASSES && task <= BP_TASK_REGRESSION) ||
-           task == BP_TASK_RECONSTRUCTION;
+           task == BP_TASK_RECONSTRUCTION || task == BP_TASK_RANKING;
 }
 
 #endif

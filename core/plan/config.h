@@ -24,6 +24,7 @@ typedef struct bp_model_config {
     bp_task task;
     uint32_t classes;   /* outputs of the classifier; of vectors their width */
     bp_pooling pooling; /* of BP_TASK_EMBEDDING */
+    bool raw_scores;    /* of BP_TASK_RANKING: scores are logits, not their sigmoid */
     int64_t bos_token;  /* -1: none */
     int64_t eos_token;
     int64_t pad_token;

@@ -440,6 +440,9 @@ static bp_status check_loss(const bp_spec *spec, bp_error *error)
                       "reconstruction is for models that read rows of numbers, and gives back as "
                       "many as a row has");
     }
+    if (task == BP_TASK_RANKING && spec->config.vocabulary == 0) {
+        return refuse(error, "task", "reranking is for models that read texts");
+    }
     if (!inside(spec->noise, 0.0, 1e9)) {
         return refuse(error, "neftune-noise-alpha", "has to be a number of at least 0");
     }
@@ -461,8 +464,9 @@ static bp_status check_loss(const bp_spec *spec, bp_error *error)
         return refuse(error, "label-smoothing-factor", "has to be at least 0 and below 1");
     }
     const bool classes = task == BP_TASK_CLASSES || task == BP_TASK_TOKENS;
-    if (spec->smoothing > 0.0 && (task == BP_TASK_LABELS || task == BP_TASK_REGRESSION ||
-                                  task == BP_TASK_EMBEDDING || task == BP_TASK_RECONSTRUCTION)) {
+    if (spec->smoothing > 0.0 &&
+        (task == BP_TASK_LABELS || task == BP_TASK_REGRESSION || task == BP_TASK_EMBEDDING ||
+         task == BP_TASK_RECONSTRUCTION || task == BP_TASK_RANKING)) {
         return refuse(error, "label-smoothing-factor",
                       "labels are smoothed where each is one of several classes: language models, "
                       "--task classification, token-classification and question-answering");

@@ -282,7 +282,8 @@ bp_status bp_causal_check(const bp_spec *spec, const char *family, bp_error *err
                             "this model reads from left to right; masked-lm needs bert", "task");
     }
     BP_TRY(bp_vector_check(spec, bp_transformer_of(&spec->config).width, family, error));
-    if (spec->config.task > BP_TASK_REGRESSION && spec->config.task != BP_TASK_EMBEDDING) {
+    if (spec->config.task > BP_TASK_REGRESSION && spec->config.task != BP_TASK_EMBEDDING &&
+        spec->config.task != BP_TASK_RANKING) {
         return bp_error_set(error, BP_ERR_USAGE, family,
                             "token-classification and question-answering need bert", "task");
     }

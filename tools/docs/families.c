@@ -13,11 +13,15 @@ static const struct {
     const char *word; /* of --task */
     bp_task task;
     uint32_t classes;
-} tasks[] = {
-    {"causal-lm", BP_TASK_CAUSAL_LM, 0},         {"masked-lm", BP_TASK_MASKED_LM, 0},
-    {"classification", BP_TASK_CLASSES, 3},      {"regression", BP_TASK_REGRESSION, 1},
-    {"token-classification", BP_TASK_TOKENS, 3}, {"question-answering", BP_TASK_ANSWERS, 2},
-    {"embedding", BP_TASK_EMBEDDING, 0},         {"reconstruction", BP_TASK_RECONSTRUCTION, 0}};
+} tasks[] = {{"causal-lm", BP_TASK_CAUSAL_LM, 0},
+             {"masked-lm", BP_TASK_MASKED_LM, 0},
+             {"classification", BP_TASK_CLASSES, 3},
+             {"regression", BP_TASK_REGRESSION, 1},
+             {"reranking", BP_TASK_RANKING, 1},
+             {"token-classification", BP_TASK_TOKENS, 3},
+             {"question-answering", BP_TASK_ANSWERS, 2},
+             {"embedding", BP_TASK_EMBEDDING, 0},
+             {"reconstruction", BP_TASK_RECONSTRUCTION, 0}};
 
 /* A small model of the family. */
 static bp_spec spec_of(const bp_family *family)
@@ -49,6 +53,9 @@ static bool takes(const bp_family *family, size_t task)
         if (spec.config.vocabulary != 0) {
             return false; /* bp_spec_check: of rows of numbers alone */
         }
+    }
+    if (tasks[task].task == BP_TASK_RANKING && spec.config.vocabulary == 0) {
+        return false; /* likewise: of texts alone */
     }
     if (tasks[task].task == BP_TASK_EMBEDDING) {
         spec.config.pooling = BP_POOLING_MEAN;

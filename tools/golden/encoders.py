@@ -16,11 +16,10 @@ import transformers
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import families  # noqa: E402
-import quantised  # noqa: E402
 
-MASKED, CLASSES, REGRESSION, TOKENS = 1, 2, 4, 5
+MASKED, CLASSES, REGRESSION, TOKENS, RANKING = 1, 2, 4, 5, 9
 TASK_CLASS = {MASKED: "ForMaskedLM", CLASSES: "ForSequenceClassification", REGRESSION: "ForSequenceClassification",
-              TOKENS: "ForTokenClassification"}
+              RANKING: "ForSequenceClassification", TOKENS: "ForTokenClassification"}
 
 
 def bert(v, **more):
@@ -87,6 +86,8 @@ def labels_of(v, ids, mask, generator):
         return torch.where(there, own, -100)
     if v["task"] == CLASSES:
         return torch.randint(v["classes"], (len(ids),), generator=generator)
+    if v["task"] == RANKING: # chances, against which binary cross entropy is taken
+        return torch.rand((len(ids),), generator=generator)
     return torch.randn((len(ids),), generator=generator)
 
 
@@ -96,6 +97,8 @@ def case(name, kind, v, lengths, seed):
     more = {"num_labels": v["classes"]} if v.get("classes") else {}
     if v["task"] in families.PROBLEM:
         more["problem_type"] = families.PROBLEM[v["task"]]
+    if v["task"] == RANKING:
+        more.update(problem_type="multi_label_classification", sentence_transformers={"activation_fn": "torch.nn.Sigmoid"})
     if v.get("act"):
         more["activation" if kind == "distilbert" else "hidden_act"] = v["act"]
     config = getattr(transformers, stem + "Config")(**config_of(v, **more))
@@ -103,6 +106,7 @@ def case(name, kind, v, lengths, seed):
     model = families.draw(getattr(transformers, stem + TASK_CLASS[v["task"]])(config), generator)
     finish = families.finish
     if v.get("form"): # dense layers have the values of their codes
+        import quantised # needs bitsandbytes
         quantised.FORM, finish = v["form"], quantised.finish
         quantised.take_codes(model)
     if v.get("rank"):
@@ -114,20 +118,23 @@ def case(name, kind, v, lengths, seed):
             for n, p in model.named_parameters():
                 if ".lora_" in n:
                     p.copy_((torch.randn(p.shape, generator=generator, dtype=torch.float64) * 0.2).float().double())
-    if kind == "modernbert": # whose own loss is in float32
+    if kind == "modernbert" and v["task"] != RANKING: # whose own loss is in float32
         model.loss_function = lambda logits, labels, **_: torch.nn.functional.cross_entropy(
             logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
     ids, mask = samples(v, lengths, generator)
     labels = labels_of(v, ids, mask, generator)
     inputs = dict(input_ids=ids, attention_mask=mask)
-    target = labels.double() if v["task"] == REGRESSION else labels
+    numbers = v["task"] in (REGRESSION, RANKING)
+    target = labels.double() if numbers else labels
+    if v["task"] == RANKING:
+        target = target[:, None]
     logits = families.single(model(**inputs).logits)
     written = json.loads(config.to_json_string(use_diff=False))
     if v["task"] == MASKED: # the classes of a head that is not there
         written = {k: w for k, w in written.items() if k not in ("id2label", "label2id")}
     text = json.dumps(written)
     tensors = {"tokens": ids.numpy().astype(np.int32), "lengths": np.array(lengths, np.int32),
-               "labels": labels.numpy().view(np.int32) if v["task"] == REGRESSION else labels.numpy().astype(np.int32),
+               "labels": labels.numpy().view(np.int32) if numbers else labels.numpy().astype(np.int32),
                "logits": logits.reshape(-1, logits.shape[-1]),
                "config": np.frombuffer(text.encode(), np.uint8)}
     finish("families/" + name, model, lambda _: model(**inputs, labels=target).loss, v, tensors)
@@ -150,7 +157,9 @@ def main():
          [9, 4, 1, 6], 74)
     case("xlm_roberta_whole", "xlm_roberta", {**own, "task": REGRESSION, "classes": 1, "positions": 9, "heads": 4},
          [9, 9, 2, 5], 75)
+    case("roberta_ranking", "roberta", {**own, "task": RANKING, "classes": 1}, [9, 4, 1, 6], 110)
     own["pad"] = 0
+    case("bert_ranking", "bert", {**own, "task": RANKING, "classes": 1, "rank": 2, "alpha": 4, "all_linear": 1}, [9, 4, 1, 6], 111)
     case("distilbert_masked", "distilbert", {**own, "task": MASKED}, [9, 4, 7, 6], 76)
     case("distilbert_classes", "distilbert", {**own, "task": CLASSES, "classes": 4, "heads": 1}, [9, 4, 1, 6], 77)
     case("distilbert_tokens", "distilbert", {**own, "task": TOKENS, "classes": 5}, [9, 2, 7, 3], 78)
@@ -181,6 +190,7 @@ def main():
          [9, 2, 7, 3], 86)
     case("modernbert_lora", "modernbert", {**own, "task": CLASSES, "classes": 2, "rank": 2, "alpha": 4, "all_linear": 1},
          [9, 4, 1, 6], 87)
+    case("modernbert_ranking", "modernbert", {**own, "task": RANKING, "classes": 1, "mean": 1, "layers": 2}, [9, 4, 1, 6], 112)
     case("modernbert_whole", "modernbert", {**own, "task": MASKED, "local": 128, "layers": 1, "heads": 1}, [9, 9, 2, 5], 88)
 
 

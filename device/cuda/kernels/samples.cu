@@ -6,8 +6,9 @@
 #define THREADS 128
 
 /* bp_task of core/plan/spec.h. */
-#define TASK_CLASSES 2u
-#define TASK_LABELS  3u
+#define TASK_CLASSES    2u
+#define TASK_LABELS     3u
+#define TASK_REGRESSION 4u
 
 /* How many of sample b's rows, its first, count. */
 BP_DEVICE uint64_t rows_of(const int32_t *lengths, uint64_t b, uint64_t sequence, uint32_t mean)
@@ -105,21 +106,24 @@ BP_DEVICE float class_loss(const sample *s)
     return own * (log_sum - target) + share * loss;
 }
 
-/* Binary cross entropy of the classes whose bits are set, or squared error: means over classes. */
-BP_DEVICE float mean_loss(const sample *s, bool bits)
+/* Binary cross entropy, against the classes whose bits are set or a chance, or squared error: means
+ * over classes. */
+BP_DEVICE float mean_loss(const sample *s, bool bits, bool squares)
 {
     float sum = 0.0f, number = (float)s->classes;
 #pragma unroll 1
     for (uint64_t i = 0; i < s->classes; i++) {
         float x = bp_get(s->logits, s->first + i, s->form), gradient;
+        float y = s->targets != NULL ? s->targets[i] : bp_float_from_bits(s->label);
         if (bits) {
-            float y = i < 32 && (s->label >> i & 1) != 0 ? 1.0f : 0.0f;
+            y = i < 32 && (s->label >> i & 1) != 0 ? 1.0f : 0.0f;
+        }
+        if (!squares) {
             float e = bp_expf_inline(-fabsf(x));
             float chance = x >= 0.0f ? 1.0f / (1.0f + e) : e / (1.0f + e);
             sum += (x > 0.0f ? x : 0.0f) - x * y + bp_logf(1.0f + e);
             gradient = (chance - y) * (s->weight / number);
         } else {
-            float y = s->targets != NULL ? s->targets[i] : bp_float_from_bits(s->label);
             float off = x - y;
             sum += off * off;
             gradient = 2.0f * off * (s->weight / number);
@@ -163,7 +167,8 @@ BP_KERNEL bp_sample_loss(void *logits, float *losses, const int32_t *labels, con
         smoothing,       weight,        form};
     float loss = 0.0f;
     if (there) {
-        loss = kind == TASK_CLASSES ? class_loss(&s) : mean_loss(&s, kind == TASK_LABELS);
+        loss = kind == TASK_CLASSES ? class_loss(&s)
+                                    : mean_loss(&s, kind == TASK_LABELS, kind == TASK_REGRESSION);
     }
     losses[b * sequence] = loss;
 }

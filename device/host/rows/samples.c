@@ -117,13 +117,16 @@ static float class_slope(bp_element *x, uint64_t classes, uint64_t label,
     return loss;
 }
 
-/* Binary cross entropy, mean over classes: max(x, 0) - x y + log(1 + e^-|x|). */
-static float bits_loss(bp_element *x, uint64_t classes, uint32_t bits, float weight)
+/* Binary cross entropy, mean over classes: max(x, 0) - x y + log(1 + e^-|x|). y is whether the
+ * class's bit is set, or, of a chance, what all bits are as a float. */
+static float bits_loss(bp_element *x, uint64_t classes, uint32_t bits, bool chances, float weight)
 {
-    float sum = 0.0f;
+    float sum = 0.0f, target;
+    memcpy(&target, &bits, sizeof(target));
     for (uint64_t i = 0; i < classes; i++) {
         float v = bp_get(x, i);
-        float y = i < 32 && (bits >> i & 1) != 0 ? 1.0f : 0.0f;
+        float bit = i < 32 && (bits >> i & 1) != 0 ? 1.0f : 0.0f;
+        float y = chances ? target : bit;
         float e = bp_expf(-fabsf(v));
         float chance = v >= 0.0f ? 1.0f / (1.0f + e) : e / (1.0f + e);
         sum += (v > 0.0f ? v : 0.0f) - v * y + bp_logf(1.0f + e);
@@ -180,8 +183,8 @@ static void loss_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
             memset(x, 0, s->gradient != 0 ? classes * sizeof(bp_element) : 0);
         } else if (s->kind == BP_TASK_CLASSES) {
             losses[0] = class_slope(x, classes, (uint64_t)label, &target, weight);
-        } else if (s->kind == BP_TASK_LABELS) {
-            losses[0] = bits_loss(x, classes, (uint32_t)label, weight);
+        } else if (s->kind == BP_TASK_LABELS || s->kind == BP_TASK_RANKING) {
+            losses[0] = bits_loss(x, classes, (uint32_t)label, s->kind == BP_TASK_RANKING, weight);
         } else {
             const float *targets = p->targets;
             targets = targets != NULL ? targets + b * classes : NULL;

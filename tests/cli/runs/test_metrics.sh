@@ -126,6 +126,7 @@ every distill tiny text.txt loss "${words[@]}" "${short[@]}" --distill "$work/sa
 every classification tiny-bert classes.csv loss accuracy accuracy_top_5 f1_macro matthews_correlation "${short[@]}"
 every multi-label tiny-bert lists.jsonl loss accuracy f1_micro "${short[@]}"
 every regression tiny-bert numbers.jsonl loss pearson spearman "${short[@]}" --task regression
+every reranking tiny-bert scores.jsonl loss accuracy average_precision map mrr_at_10 ndcg_at_10 "${short[@]}" --task reranking
 every token-classification tiny-bert words.jsonl loss accuracy precision recall f1 "${short[@]}"
 every question-answering "$work/answers" asks.jsonl loss exact_match f1 HasAns_exact HasAns_f1 NoAns_exact NoAns_f1 -- \
     --max-seq-length 24 --doc-stride 8 --task question-answering --version-2-with-negative

@@ -96,7 +96,8 @@ static const option table[] = {
     {"output-dir", OPTION_TEXT, LEARNS, AT(output_dir), 0, 0, NULL, "DIR", false,
      "the directory for checkpoints and the trained model"},
     {"predictions", OPTION_TEXT, COMMAND_EVAL, AT(predictions), 0, 0, NULL, "FILE", false,
-     "writes a JSON line for each row of a classification or regression: index, prediction, score, "
+     "writes a JSON line for each row of a classification, regression or reranking: index, "
+     "prediction, score, "
      "label, logits. - is standard output. The data needs no labels"},
     {"dropout", OPTION_REAL, SHAPES, AT(dropout), -1, 0.99, "-1", "F", false,
      "the probability of every dropout of the model; -1: as in its configuration"},

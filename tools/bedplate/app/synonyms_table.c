@@ -84,7 +84,8 @@ enum {
     "seq_cls=classification|image-classification=classification|token_cls=token-classification|"   \
     "ner=token-classification|qa=question-answering|question_ans=question-answering|"              \
     "causal_lm=causal-lm|clm=causal-lm|sft=causal-lm|text-generation=causal-lm|mlm=masked-lm|"     \
-    "fill-mask=masked-lm|feature_extraction=embedding|sentence-similarity=embedding|"              \
+    "fill-mask=masked-lm|text-ranking=reranking|rerank=reranking|cross-encoder=reranking|"         \
+    "feature_extraction=embedding|sentence-similarity=embedding|"                                  \
     "seq_2_seq_lm=!models with encoder and decoder are not implemented|"                           \
     "summarization=!the nearest is causal-lm|translation=!the nearest is causal-lm|*"
 

@@ -25,7 +25,8 @@ bool model_config(const char *model, bp_model_config *config)
                         gguf_folder_open(&gguf, &posix.store, model, &is, &why, NULL) == BP_OK &&
                         bp_storage_join(path, model, "config.json", NULL) == BP_OK;
     bp_store *store = is ? &gguf.store : &posix.store;
-    const bool read = opened && bp_hf_config_read(store, path, scratch, config, NULL) == BP_OK;
+    const bool read = opened && bp_hf_config_read(store, path, scratch, config, NULL) == BP_OK &&
+                      bp_hf_ranker_read(store, model, scratch, config, NULL) == BP_OK;
     gguf_folder_close(&gguf);
     if (read) {
         return true;
@@ -68,6 +69,7 @@ static const struct {
              {"classification", BP_TASK_CLASSES, BP_PREFERENCE_NONE},
              {"multi-label-classification", BP_TASK_LABELS, BP_PREFERENCE_NONE},
              {"regression", BP_TASK_REGRESSION, BP_PREFERENCE_NONE},
+             {"reranking", BP_TASK_RANKING, BP_PREFERENCE_NONE},
              {"token-classification", BP_TASK_TOKENS, BP_PREFERENCE_NONE},
              {"question-answering", BP_TASK_ANSWERS, BP_PREFERENCE_NONE},
              {"embedding", BP_TASK_EMBEDDING, BP_PREFERENCE_NONE},
@@ -98,11 +100,16 @@ bp_preference_kind model_preference(const char *word)
     return BP_PREFERENCE_NONE;
 }
 
+bool model_task_is_number(bp_task task)
+{
+    return task == BP_TASK_REGRESSION || task == BP_TASK_RANKING;
+}
+
 /* The task of the option, or the configuration's own. A configuration's problem_type says what
  * kind of classification its model was made for, unless another number of classes is asked. */
 static bp_task task_of(const settings *set, const bp_model_config *config)
 {
-    bool one = config->task == BP_TASK_REGRESSION && set->num_labels < 2;
+    bool one = model_task_is_number(config->task) && set->num_labels < 2;
     for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
         if (strcmp(set->task, tasks[i].word) == 0) {
             bool own = config->task == BP_TASK_LABELS || one;
@@ -131,19 +138,18 @@ bp_status model_task(const settings *set, bp_model_config *config, bp_error *err
         config->classes = config->positions; /* a row of as many numbers as it reads */
         return BP_OK;
     }
-    const uint32_t usual = config->task == BP_TASK_REGRESSION ? 1 : 2;
-    config->classes = set->num_labels != 0                 ? (uint32_t)set->num_labels
-                      : config->task == BP_TASK_REGRESSION ? 1
-                      : config->classes != 0               ? config->classes
-                                                           : usual;
-    const uint32_t most = config->task == BP_TASK_LABELS       ? 32
-                          : config->task == BP_TASK_REGRESSION ? 1
-                                                               : 1024;
+    const bool one = model_task_is_number(config->task);
+    config->classes = set->num_labels != 0   ? (uint32_t)set->num_labels
+                      : one                  ? 1
+                      : config->classes != 0 ? config->classes
+                                             : 2;
+    const uint32_t most = config->task == BP_TASK_LABELS ? 32 : one ? 1 : 1024;
     if (config->classes > most) {
-        return bp_error_limit(error, BP_ERR_USAGE, "model",
-                              "a task has fewer classes than that: regression 1, multi-label 32, "
-                              "classification 1024",
-                              "--num-labels", config->classes, BP_LIMIT_MOST, most);
+        return bp_error_limit(
+            error, BP_ERR_USAGE, "model",
+            "a task has fewer classes than that: regression and reranking 1, multi-label 32, "
+            "classification 1024",
+            "--num-labels", config->classes, BP_LIMIT_MOST, most);
     }
     return BP_OK;
 }

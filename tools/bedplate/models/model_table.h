@@ -8,7 +8,8 @@
 
 #define TASK_WORDS                                                                                 \
     "auto|causal-lm|masked-lm|classification|multi-label-classification|regression|"               \
-    "token-classification|question-answering|embedding|reconstruction|dpo|orpo|simpo|kto|grpo"
+    "reranking|token-classification|question-answering|embedding|reconstruction|dpo|orpo|simpo|"   \
+    "kto|grpo"
 
 /* The configuration of a directory, a GGUF file or a preset. False: there is no such model. */
 bool model_config(const char *model, bp_model_config *config);
@@ -20,6 +21,9 @@ void model_print(const settings *set);
 /* Applies --task and --num-labels to what the model's files or its preset say. BP_ERR_USAGE: a
  * number of classes that the task does not have. */
 bp_status model_task(const settings *set, bp_model_config *config, bp_error *error) BP_MUST_CHECK;
+
+/* Whether a row's label is a number: a regression's, or how relevant a text is. */
+bool model_task_is_number(bp_task task);
 
 /* The word of --task for a bp_task; "unknown" beyond them. */
 const char *model_task_word(uint32_t task);

@@ -9,6 +9,7 @@
 #include "tools/bedplate/predict/predictions_vectors.h"
 #include "tools/bedplate/predict/predictions_words.h"
 #include "tools/bedplate/predict/predictions_data.h"
+#include "tools/bedplate/predict/predictions_ranks.h"
 
 /* A bp_evaluated; user is the record. */
 static bp_status predictions_take(void *user, const bp_runtime *runtime);
@@ -49,7 +50,7 @@ bp_status predictions_check(const bp_spec *spec, const char *path, bp_error *err
     return bp_error_set(error, BP_ERR_USAGE, where,
                         "a language model predicts no labels; the option goes with --task "
                         "classification, multi-label-classification, regression, "
-                        "token-classification and question-answering",
+                        "reranking, token-classification and question-answering",
                         "--predictions");
 }
 
@@ -166,6 +167,8 @@ static void count(predictions *p, bp_task task, const row *r)
         count_class(p, r);
     } else if (task == BP_TASK_LABELS) {
         count_labels(p, r);
+    } else if (task == BP_TASK_RANKING) {
+        predictions_ranks_take(p, (double)r->logits[0], number_of(r->label));
     } else {
         count_number(p, r);
     }
@@ -198,7 +201,13 @@ static void put_judgement(predictions *p, const char *key, bp_task task, const r
     } else if (task == BP_TASK_LABELS) {
         put_classes(p, key, label ? (uint32_t)r->label : likely(r));
     } else {
-        json_real(&p->out, key, label ? number_of(r->label) : (double)r->logits[0], 9);
+        const bool chance = task == BP_TASK_RANKING && !p->raw_scores;
+        const double found = (double)r->logits[0];
+        json_real(&p->out, key,
+                  label    ? number_of(r->label)
+                  : chance ? 1.0 / (1.0 + exp(-found))
+                           : found,
+                  9);
     }
 }
 
@@ -303,6 +312,7 @@ static bp_status predictions_take(void *user, const bp_runtime *runtime)
     const bp_column *given = bp_group_column(&runtime->group, BP_INPUT_IDS);
     const int32_t *labels = column->data;
     p->classes = spec->config.classes;
+    p->raw_scores = spec->config.raw_scores;
     for (uint32_t i = 0; i < runtime->group.samples; i++) {
         const row r = {.logits = runtime->logits_host + (size_t)i * spec->config.classes,
                        .classes = spec->config.classes,
@@ -361,6 +371,7 @@ bp_status predictions_data_begin(predictions *p, session *s, bp_source *source)
            : task == BP_TASK_ANSWERS    ? predictions_answers_begin(p, s)
            : task == BP_TASK_EMBEDDING  ? predictions_vectors_begin(p, s)
            : task == BP_TASK_REGRESSION ? predictions_numbers_begin(p, s)
+           : task == BP_TASK_RANKING    ? predictions_ranks_begin(p, s)
                                         : BP_OK;
 }
 
@@ -392,6 +403,8 @@ bp_status predictions_data_end(predictions *p, session *s, data_set *data)
         status = predictions_vectors_end(p);
     } else if (task == BP_TASK_REGRESSION) {
         predictions_numbers_end(p);
+    } else if (task == BP_TASK_RANKING) {
+        status = predictions_ranks_end(p);
     }
     memory_give_back(&p->room);
     return status;

@@ -41,6 +41,22 @@ typedef struct answer_sums {
     double exact, f1;
 } answer_sums;
 
+/* One row of a ranking. */
+typedef struct rank_row {
+    uint64_t query; /* digest of the first text's tokens */
+    uint64_t row;
+    double score; /* its logit */
+    double label;
+} rank_row;
+
+/* Of texts ranked for queries. */
+typedef struct rank_sums {
+    rank_row *all; /* in the room; NULL: not counted */
+    uint64_t rows, queries;
+    double average_precision; /* of all rows; then sums over queries */
+    double map, mrr, ndcg;
+} rank_sums;
+
 #define VECTOR_RECALLS 4 /* at 1, 3, 5 and 10 */
 
 /* Of vectors of texts. */
@@ -56,6 +72,7 @@ typedef struct vector_sums {
 typedef struct predictions {
     const bp_class_names *names; /* of the classes; count 0: they have numbers only */
     FILE *file;                  /* NULL: none is written */
+    bool raw_scores;             /* of a ranking: as the model's configuration says */
     bool unlabelled;             /* the data has no labels: nothing is right or wrong */
     uint64_t rows;
     uint64_t labelled;
@@ -67,6 +84,7 @@ typedef struct predictions {
     entities entities; /* of tagged words, whose tokens are what is counted as labelled and right */
     answer_sums answers[2]; /* of questions that have an answer, and of those that have none */
     vector_sums vectors;
+    rank_sums ranks;
     uint32_t best;           /* of questions: likely places that are kept of every window */
     bp_source *source;       /* of tagged words, and of questions */
     preference_metrics told; /* of pairs of rows */

@@ -470,7 +470,7 @@ size_t checkpoint_keys_compare_state(const checkpoint *c, bp_pairs saved)
 size_t checkpoint_keys_compare_model(const bp_model_config *config, const bp_model_config *saved,
                                      const char *asked)
 {
-    static const char *const tasks[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8"};
+    static const char *const tasks[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
     size_t differences = 0;
     if (config->family != saved->family) {
         print_key(asked, "model_type", config->family->model_type, saved->family->model_type);

@@ -244,6 +244,31 @@ static double metric_divergence(const metric_source *m)
     return sums->kind == BP_PREFERENCE_KTO ? sums->of[BP_METRIC_MORE] / rows : (double)NAN;
 }
 
+static double metric_average_precision(const metric_source *m)
+{
+    return m->made->ranks.average_precision;
+}
+
+static double metric_ranked(const metric_source *m, double sum)
+{
+    return sum / (double)m->made->ranks.queries;
+}
+
+static double metric_map(const metric_source *m)
+{
+    return metric_ranked(m, m->made->ranks.map);
+}
+
+static double metric_rank_mrr(const metric_source *m)
+{
+    return metric_ranked(m, m->made->ranks.mrr);
+}
+
+static double metric_ndcg(const metric_source *m)
+{
+    return metric_ranked(m, m->made->ranks.ndcg);
+}
+
 #define METRIC_TASK(task) (UINT32_C(1) << (uint32_t)(task))
 #define METRIC_EVERY      UINT32_MAX
 #define METRIC_LANGUAGE   (METRIC_TASK(BP_TASK_CAUSAL_LM) | METRIC_TASK(BP_TASK_MASKED_LM))
@@ -263,7 +288,8 @@ static const struct metric_row {
     {METRIC_LANGUAGE, "perplexity", "perplexity", metric_perplexity, LESS},
     {METRIC_LANGUAGE, "bits_per_token", "bits per token", metric_bits, LESS},
     {METRIC_LANGUAGE, "token_accuracy", "token accuracy", metric_accuracy, MORE},
-    {METRIC_TASK(BP_TASK_CLASSES) | METRIC_TASK(BP_TASK_LABELS) | METRIC_TASK(BP_TASK_TOKENS),
+    {METRIC_TASK(BP_TASK_CLASSES) | METRIC_TASK(BP_TASK_LABELS) | METRIC_TASK(BP_TASK_TOKENS) |
+         METRIC_TASK(BP_TASK_RANKING),
      "accuracy", "accuracy", metric_accuracy, MORE},
     {METRIC_TASK(BP_TASK_CLASSES), "accuracy_top_5", "top-5 accuracy", metric_accuracy_top, MORE},
     {METRIC_TASK(BP_TASK_CLASSES), "f1_macro", "macro F1", metric_f1_macro, MORE},
@@ -271,6 +297,11 @@ static const struct metric_row {
     {METRIC_TASK(BP_TASK_LABELS), "f1_micro", "micro F1", metric_f1_micro, MORE},
     {METRIC_TASK(BP_TASK_REGRESSION), "pearson", "Pearson", metric_pearson, MORE},
     {METRIC_TASK(BP_TASK_REGRESSION), "spearman", "Spearman", metric_spearman, MORE},
+    {METRIC_TASK(BP_TASK_RANKING), "average_precision", "average precision",
+     metric_average_precision, MORE},
+    {METRIC_TASK(BP_TASK_RANKING), "map", "MAP", metric_map, MORE},
+    {METRIC_TASK(BP_TASK_RANKING), "mrr_at_10", "MRR at 10", metric_rank_mrr, MORE},
+    {METRIC_TASK(BP_TASK_RANKING), "ndcg_at_10", "nDCG at 10", metric_ndcg, MORE},
     {METRIC_TASK(BP_TASK_TOKENS), "precision", "precision", metric_entity_precision, MORE},
     {METRIC_TASK(BP_TASK_TOKENS), "recall", "recall", metric_entity_recall, MORE},
     {METRIC_TASK(BP_TASK_TOKENS), "f1", "F1", metric_entity_f1, MORE},

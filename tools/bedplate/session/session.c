@@ -75,6 +75,7 @@ static bp_status read_directory(session *s)
     static uint64_t scratch[BP_HF_CONFIG_SCRATCH / 8];
     BP_TRY(bp_storage_join(path, directory, "config.json", &s->error));
     BP_TRY(bp_hf_config_read(s->store, path, scratch, &s->spec.config, &s->error));
+    BP_TRY(bp_hf_ranker_read(s->store, directory, scratch, &s->spec.config, &s->error));
     BP_TRY(image_size_resolve(s));
     BP_TRY(bp_class_names_read(s->store, path, scratch, &s->names, &s->error));
     BP_TRY(bp_hf_find(s->store, directory, s->weights_path, &s->weights, &s->error));

@@ -10,6 +10,7 @@
 #include "tools/formats/data/data_documents.h"
 #include "tools/formats/files/data_records.h"
 #include "tools/bedplate/app/output.h"
+#include "tools/bedplate/models/model_table.h"
 
 static const char where[] = "data";
 
@@ -116,7 +117,7 @@ static bp_documents documents_of(const session *s)
     const bool texts = config->task == BP_TASK_EMBEDDING;
     return (bp_documents){.form = texts ? BP_FORM_TEXTS : BP_FORM_LABELLED,
                           .labels = bp_feed_labels(config->task),
-                          .classes = config->task == BP_TASK_REGRESSION ? 0 : config->classes,
+                          .classes = model_task_is_number(config->task) ? 0 : config->classes,
                           .names = &s->names,
                           .may_lack = s->set->predictions != NULL,
                           .reading = data_reading(s->set),

@@ -74,7 +74,7 @@ static const struct {
     [ROW_PREFERENCE] = {"preferences", "dpo", "dpo, orpo, simpo or kto"},
     [ROW_JUDGED] = {"judged completions", "kto", "kto, causal-lm or masked-lm"},
     [ROW_LABELLED] = {"labelled texts", "classification",
-                      "classification, multi-label-classification or regression"},
+                      "classification, multi-label-classification, regression or reranking"},
     [ROW_TAGGED] = {"words with tags", "token-classification", "token-classification"},
     [ROW_QUESTION] = {"questions about texts", "question-answering", "question-answering"},
     [ROW_TEXTS] = {"texts that are compared", "embedding", "embedding"},
@@ -594,10 +594,11 @@ static bool task_reads_label(const task_look *look, const char *word)
     const bp_task own = look->s.spec.config.task;
     const bool lists =
         look->kind != NULL && look->kind[0] == 'm' && look->files.data.format == BP_DATA_JSONL;
-    if (look->kind == NULL || (own >= BP_TASK_CLASSES && own <= BP_TASK_REGRESSION)) {
+    if (look->kind == NULL || (own >= BP_TASK_CLASSES && own <= BP_TASK_REGRESSION) ||
+        own == BP_TASK_RANKING) {
         return true; /* classification is what the model's files say it is */
     }
-    if (strcmp(word, "regression") == 0) {
+    if (strcmp(word, "regression") == 0 || strcmp(word, "reranking") == 0) {
         return look->numbers && !lists;
     }
     const bool whole = floor(look->first) == look->first;
@@ -650,7 +651,7 @@ static bp_status task_decide(task_look *look, const char **word)
     const bp_task own = look->s.spec.config.task;
     const bool language = own < BP_TASK_CLASSES;
     const bool judges =
-        own == BP_TASK_CLASSES || own == BP_TASK_LABELS || own == BP_TASK_REGRESSION;
+        own == BP_TASK_CLASSES || own == BP_TASK_LABELS || model_task_is_number(own);
     const char *theirs = row_forms[look->form].task;
     *word = NULL;
     if (own == BP_TASK_MASKED_LM && (look->form == ROW_TALK || look->form == ROW_PREFERENCE)) {
@@ -741,7 +742,8 @@ static bp_status task_apply(task_look *look, settings *set)
     if (look->form == ROW_OTHER) {
         return BP_OK;
     }
-    const bool counts = look->form == ROW_LABELLED && (word == NULL || word[0] != 'r');
+    const bool counts = look->form == ROW_LABELLED && (word == NULL || word[0] != 'r') &&
+                        own->task != BP_TASK_RANKING;
     uint32_t classes = !counts                ? 0
                        : set->num_labels != 0 ? (uint32_t)set->num_labels
                        : same                 ? own->classes

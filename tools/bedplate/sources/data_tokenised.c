@@ -18,6 +18,7 @@
 #include "tools/formats/data/data_tokenise.h"
 #include "tools/formats/data/label_survey.h"
 #include "tools/bedplate/app/output.h"
+#include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/app/environment.h"
 #include "tools/bedplate/app/temporary.h"
 
@@ -151,8 +152,34 @@ static bool data_targets_inside(const session *s, const bp_source *source)
     return (kind == BP_LABELS_GIVEN && source->labels != NULL) || kind == BP_LABELS_NEXT_TOKEN;
 }
 
+/* How relevant a text is is a number from 0 to 1. */
+static bp_status data_check_chances(session *s, bp_source *source)
+{
+    for (uint64_t i = 0; i < source->examples; i++) {
+        bp_example example;
+        BP_TRY(source->example(source, i, &example));
+        const uint32_t bits = example.label == BP_NO_LABEL ? 0 : (uint32_t)example.label;
+        float chance;
+        memcpy(&chance, &bits, sizeof chance);
+        if (!(chance >= 0.0f && chance <= 1.0f)) {
+            char found[32];
+            const int length = snprintf(found, sizeof found, "%.9g", (double)chance);
+            const bp_status status = bp_error_set(
+                &s->error, BP_ERR_DATA, where,
+                "a label of reranking says how relevant the second text is", source->name);
+            bp_error_found(&s->error, found, (size_t)length);
+            bp_error_right(&s->error, "a number from 0 to 1");
+            return status;
+        }
+    }
+    return BP_OK;
+}
+
 bp_status data_check_targets(session *s, bp_source *source)
 {
+    if (s->spec.config.task == BP_TASK_RANKING) {
+        return data_check_chances(s, source);
+    }
     const bool given = bp_feed_labels(s->spec.config.task) == BP_LABELS_GIVEN;
     const uint64_t row = source->examples > 0 ? data_row_tokens(s) : UINT64_MAX;
     const uint64_t rows = source->examples > 0 ? source->examples : 1;
@@ -336,7 +363,7 @@ static bp_status tokenise(data_set *set, data_files *files, session *s)
                             end_token >= (int64_t)vocabulary ? (uint32_t)end_token + 1 : vocabulary,
                         .end_token = end_token,
                         .labels = bp_feed_labels(config->task),
-                        .classes = config->task == BP_TASK_REGRESSION ? 0 : config->classes,
+                        .classes = model_task_is_number(config->task) ? 0 : config->classes,
                         .names = &s->names,
                         .reading = data_reading(s->set),
                         .prompt = s->embedder.prompt,
@@ -383,7 +410,7 @@ static bp_status numbers(data_files *files, session *s)
     const bool listed = files->data.format == BP_DATA_FOLDER;
     const bool bare = config->task == BP_TASK_RECONSTRUCTION;
     uint32_t size[3];
-    const bool floats = bare || config->task == BP_TASK_REGRESSION;
+    const bool floats = bare || model_task_is_number(config->task);
     pictures decoders;
     bp_image_prep prep;
     (void)image_size(&s->spec, size); /* zeros for others */
@@ -455,7 +482,7 @@ bp_status data_open_tokens(data_files *files, session *s)
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "the token file was made for another task", files->source->name);
     }
-    if (s->set->predictions != NULL && task > BP_TASK_REGRESSION) {
+    if (s->set->predictions != NULL && task > BP_TASK_REGRESSION && task != BP_TASK_RANKING) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "predictions name words, which a token file does not hold: give the "
                             "data that it was made from",

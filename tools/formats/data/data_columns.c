@@ -22,8 +22,8 @@ static const char *const other_label_names[] = {
     "class_id", "label_id", "gold",      "y",      "tag",     "tags",       NULL};
 static const char *const number_label_names[] = {"label", "labels",  "target", "targets",
                                                  "class", "classes", NULL};
-static const char *const question_names[] = {"question", NULL};
-static const char *const sentence_names[] = {"sentence", "content", NULL};
+static const char *const question_names[] = {"question", "query", NULL};
+static const char *const sentence_names[] = {"sentence", "content", "passage", "document", NULL};
 
 /* As names are compared. */
 static char column_letter(char c)

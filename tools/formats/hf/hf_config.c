@@ -41,6 +41,65 @@ static bool reads(const bp_row *row, const char *key)
     return (row->flags & BP_ROW_INSIDE) == 0 && strcmp(row->key, key) == 0;
 }
 
+static bool is_key(const char *key, const char *const *names)
+{
+    while (*names != NULL && strcmp(*names, key) != 0) {
+        names++;
+    }
+    return *names != NULL;
+}
+
+/* What becomes of a cross-encoder's logits, by the last word of a class's name; null: the sigmoid.
+ */
+static bp_status take_score(reading *r, bp_json_event *event)
+{
+    static const bp_row row = {"activation_fn",
+                               BP_ROW_TEXT,
+                               BP_ROLE_NONE,
+                               0,
+                               0,
+                               0,
+                               0,
+                               0,
+                               "torch.nn.modules.activation.Sigmoid|"
+                               "torch.nn.modules.linear.Identity"};
+    BP_TRY(bp_json_next(&r->json, event));
+    const char *dot = event->kind == BP_JSON_TEXT ? strrchr(event->text, '.') : NULL;
+    const bool raw = dot != NULL && strcmp(dot, ".Identity") == 0;
+    if (event->kind != BP_JSON_NULL && !raw && (dot == NULL || strcmp(dot, ".Sigmoid") != 0)) {
+        return bp_hf_value_refuse(r, &row, event);
+    }
+    r->config.raw_scores = raw;
+    return BP_OK;
+}
+
+/* What sentence-transformers says of a cross-encoder, by itself or as an object. */
+static bp_status take_ranker(reading *r, bp_json_event *event)
+{
+    static const char *const whole[] = {"sentence_transformers", NULL};
+    static const char *const score[] = {"sbert_ce_default_activation_function", NULL};
+    if (is_key(event->text, score)) {
+        r->ranks = true;
+        return take_score(r, event);
+    }
+    if (!is_key(event->text, whole)) {
+        return bp_json_skip(&r->json);
+    }
+    BP_TRY(bp_json_next(&r->json, event));
+    if (event->kind != BP_JSON_OBJECT_BEGIN) {
+        const bp_row row = {whole[0], BP_ROW_EMPTY, BP_ROLE_NONE, 0, 0, 0, 0, 0, NULL};
+        return bp_hf_value_refuse(r, &row, event);
+    }
+    r->ranks = true;
+    BP_TRY(bp_json_next(&r->json, event));
+    while (event->kind == BP_JSON_KEY) {
+        BP_TRY(strcmp(event->text, "activation_fn") == 0 ? take_score(r, event)
+                                                         : bp_json_skip(&r->json));
+        BP_TRY(bp_json_next(&r->json, event));
+    }
+    return BP_OK;
+}
+
 /* The second: every key that the family knows. Rows after the first of a key take a plain value. */
 static bp_status hf_config_take_member(reading *r, bp_json_event *event)
 {
@@ -49,7 +108,7 @@ static bp_status hf_config_take_member(reading *r, bp_json_event *event)
         first++;
     }
     if (first == r->family->row_count) {
-        return bp_json_skip(&r->json);
+        return take_ranker(r, event);
     }
     const char *key = r->family->rows[first].key;
     BP_TRY(bp_json_next(&r->json, event));
@@ -129,6 +188,9 @@ static void resolve_task(reading *r)
     config->task = r->problem ? r->asked : config->task;
     if (config->task == BP_TASK_RECONSTRUCTION) {
         config->classes = config->positions; /* a row's own numbers */
+    }
+    if (r->ranks && config->classes == 1) {
+        config->task = BP_TASK_RANKING;
     }
 }
 
@@ -215,7 +277,34 @@ static bp_status check_whole(reading *r)
     return BP_OK;
 }
 
-static bp_status read_once(reading *r, bp_storage_reader *reader, char *scratch, bool first)
+/* Of config_sentence_transformers.json what kind of model it is of, and its scores. */
+static bp_status take_kind(reading *r)
+{
+    bp_json_event event;
+    BP_TRY(bp_json_next(&r->json, &event));
+    if (event.kind != BP_JSON_OBJECT_BEGIN) {
+        return bp_json_refuse(&r->json, "the file must hold one JSON object");
+    }
+    const bool raw = r->config.raw_scores;
+    BP_TRY(bp_json_next(&r->json, &event));
+    while (event.kind == BP_JSON_KEY) {
+        const bool score = strcmp(event.text, "activation_fn") == 0;
+        const bool kind = strcmp(event.text, "model_type") == 0;
+        BP_TRY(score  ? take_score(r, &event)
+               : kind ? bp_json_next(&r->json, &event)
+                      : bp_json_skip(&r->json));
+        r->ranks = r->ranks ||
+                   (kind && event.kind == BP_JSON_TEXT && strcmp(event.text, "CrossEncoder") == 0);
+        BP_TRY(bp_json_next(&r->json, &event));
+    }
+    r->config.raw_scores = r->ranks ? r->config.raw_scores : raw;
+    return bp_json_next(&r->json, &event);
+}
+
+/* Which reading of a file. */
+typedef enum reading_of { READ_TYPE, READ_MEMBERS, READ_KIND } reading_of;
+
+static bp_status read_once(reading *r, bp_storage_reader *reader, char *scratch, reading_of which)
 {
     reader->offset = 0;
     reader->buffer = scratch;
@@ -230,18 +319,18 @@ static bp_status read_once(reading *r, bp_storage_reader *reader, char *scratch,
         .max_depth = BP_JSON_DEPTH_MAX,
     };
     BP_TRY(bp_json_init(&r->json, &source, &memory, &r->error));
-    return take_members(r, first);
+    return which == READ_KIND ? take_kind(r) : take_members(r, which == READ_TYPE);
 }
 
 static bp_status read_document(reading *r, bp_storage_reader *reader, char *scratch)
 {
-    BP_TRY(read_once(r, reader, scratch, true));
+    BP_TRY(read_once(r, reader, scratch, READ_TYPE));
     if (r->family == NULL) {
         return bp_error_set(&r->error, BP_ERR_DATA, where,
                             "the field is missing: which family the model is of", type_row.key);
     }
     r->config = bp_family_defaults(r->family);
-    BP_TRY(read_once(r, reader, scratch, false));
+    BP_TRY(read_once(r, reader, scratch, READ_MEMBERS));
     return check_whole(r);
 }
 
@@ -259,25 +348,53 @@ static bp_status hf_config_report(bp_error *error, bp_error *inner, const char *
     return inner->code;
 }
 
-bp_status bp_hf_config_read(bp_store *store, const char *path, void *scratch,
-                            bp_model_config *config, bp_error *error)
+/* Reads a file into *r by `document`, whose error gets the file's name. */
+static bp_status hf_config_open(bp_store *store, const char *path, void *scratch, reading *r,
+                                bp_status (*document)(reading *, bp_storage_reader *, char *),
+                                bp_error *error)
 {
     bp_storage_reader reader = {.store = store, .path = path};
-    reading r = {.family = NULL};
     if (store->open_read(store, path, &reader.file) != BP_OK) {
         return bp_storage_failed(error, store, "open", path);
     }
     bp_status status = BP_OK;
     if (store->file_size(store, reader.file, &reader.end) != BP_OK) {
-        status = bp_storage_failed(&r.error, store, "size", path);
+        status = bp_storage_failed(&r->error, store, "size", path);
     } else {
-        status = read_document(&r, &reader, scratch);
+        status = document(r, &reader, scratch);
     }
     /* Nothing was written: a failing close of a file that was read loses nothing. */
     (void)store->close(store, reader.file);
-    if (status != BP_OK) {
-        return hf_config_report(error, &r.error, path);
-    }
+    return status == BP_OK ? BP_OK : hf_config_report(error, &r->error, path);
+}
+
+bp_status bp_hf_config_read(bp_store *store, const char *path, void *scratch,
+                            bp_model_config *config, bp_error *error)
+{
+    reading r = {.family = NULL};
+    BP_TRY(hf_config_open(store, path, scratch, &r, read_document, error));
     *config = r.config;
+    return BP_OK;
+}
+
+static bp_status read_kind(reading *r, bp_storage_reader *reader, char *scratch)
+{
+    return read_once(r, reader, scratch, READ_KIND);
+}
+
+bp_status bp_hf_ranker_read(bp_store *store, const char *directory, void *scratch,
+                            bp_model_config *config, bp_error *error)
+{
+    char path[BP_STORE_PATH_MAX];
+    bool there = false;
+    reading r = {.family = config->family, .config = *config};
+    BP_TRY(bp_storage_join(path, directory, "config_sentence_transformers.json", error));
+    BP_TRY(bp_storage_exists(store, path, &there, error));
+    if (!there || config->classes != 1 || !bp_task_scores_samples(config->task)) {
+        return BP_OK;
+    }
+    BP_TRY(hf_config_open(store, path, scratch, &r, read_kind, error));
+    config->raw_scores = r.config.raw_scores;
+    config->task = r.ranks ? BP_TASK_RANKING : config->task;
     return BP_OK;
 }

@@ -14,13 +14,21 @@
 
 /* Reads the file at `path` into *config. What the file leaves out has the default of the
  * family's configuration class in transformers; of GPT-2, hidden_size, max_position_embeddings,
- * num_attention_heads and num_hidden_layers are taken as the other names they are. Architectures
- * whose name ends with ForSequenceClassification set the task, with problem_type and id2label; keys
- * that change nothing about the model are passed over. BP_ERR_DATA naming file and field: not JSON,
- * no or another model_type, a value out of range, and every field whose value asks for something
+ * num_attention_heads and num_hidden_layers are taken as the other names they are.
+ * Architectures whose name ends with ForSequenceClassification set the task, with problem_type
+ * and id2label; keys that change nothing about the model are passed over. A classifier of one
+ * class with the key `sentence_transformers`, or the older
+ * sbert_ce_default_activation_function, ranks. BP_ERR_DATA naming file and field: not JSON, no
+ * or another model_type, a value out of range, and every field whose value asks for something
  * that is not implemented. BP_ERR_STORE: a read failed. scratch: BP_HF_CONFIG_SCRATCH bytes,
  * aligned to 8, free again afterwards. *config is changed only on success. */
 bp_status bp_hf_config_read(bp_store *store, const char *path, void *scratch,
+                            bp_model_config *config, bp_error *error) BP_MUST_CHECK;
+
+/* What else a directory says of a cross-encoder of sentence-transformers 6: whether
+ * config_sentence_transformers.json is of one, whose model of one class then ranks
+ * (BP_TASK_RANKING), and what becomes of its logits. As bp_hf_config_read. */
+bp_status bp_hf_ranker_read(bp_store *store, const char *directory, void *scratch,
                             bp_model_config *config, bp_error *error) BP_MUST_CHECK;
 
 #define BP_HF_CONFIG_TEXT 131072 /* bytes that hold any config.json written here */

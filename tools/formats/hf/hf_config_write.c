@@ -157,7 +157,8 @@ static void hf_config_write_put_row(bp_json_writer *json, const bp_model_config 
     static const char *const problems[] = {[BP_TASK_CLASSES] = "single_label_classification",
                                            [BP_TASK_LABELS] = "multi_label_classification",
                                            [BP_TASK_REGRESSION] = "regression",
-                                           [BP_TASK_RECONSTRUCTION] = "reconstruction"};
+                                           [BP_TASK_RECONSTRUCTION] = "reconstruction",
+                                           [BP_TASK_RANKING] = "multi_label_classification"};
     switch (row->kind) {
     case BP_ROW_TYPE:
         bp_json_put_text(json, row->key, config->family->model_type);
@@ -184,6 +185,17 @@ static void hf_config_write_put_row(bp_json_writer *json, const bp_model_config 
     }
 }
 
+/* As sentence-transformers 4 and later find a cross-encoder's scores. */
+static void put_ranker(bp_json_writer *json, const bp_model_config *config)
+{
+    bp_json_put_open(json, "sentence_transformers", '{');
+    bp_json_put_text(json, "activation_fn",
+                     config->raw_scores ? "torch.nn.modules.linear.Identity"
+                                        : "torch.nn.modules.activation.Sigmoid");
+    bp_json_put_text(json, "version", "4.0.1");
+    bp_json_put_close(json);
+}
+
 bp_status bp_hf_config_text(const bp_model_config *config, const bp_class_names *names, char *text,
                             size_t *length)
 {
@@ -201,6 +213,9 @@ bp_status bp_hf_config_text(const bp_model_config *config, const bp_class_names 
         if (!again && !skips(config, row, listed)) {
             hf_config_write_put_row(&json, config, row, named ? names : NULL);
         }
+    }
+    if (config->task == BP_TASK_RANKING) {
+        put_ranker(&json, config);
     }
     bp_json_put_text(&json, "torch_dtype", "float32");
     bp_json_put_close(&json);

@@ -17,6 +17,7 @@ typedef struct bp_hf_reading {
     bp_task judge; /* which of them: BP_TASK_CLASSES stands for samples */
     bool problem;  /* problem_type is given */
     bp_task asked; /* by problem_type */
+    bool ranks;    /* it is sentence-transformers' cross-encoder */
     bool listed;   /* widths of the layers are listed */
     uint32_t sizes;
     bp_error error;

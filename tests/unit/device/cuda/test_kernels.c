@@ -243,6 +243,9 @@ static const shaped shapes[] = {
      0,
      {.loss =
           {.batch = 40, .sequence = 300, .classes = 7, .kind = BP_TASK_CLASSES, .gradient = 1}}},
+    {BP_KERNEL_sample_loss,
+     0,
+     {.loss = {.batch = 70, .sequence = 3, .classes = 1, .kind = BP_TASK_RANKING, .gradient = 1}}},
     {BP_KERNEL_weight_norms, CODES_ALONE, {.norms = {40, 300, 5, 0, BP_QUANTISED_FP8, 0.5}}},
     {BP_KERNEL_weight_norms, CODES_ALONE, {.norms = {40, 300, 5, 1, BP_QUANTISED_FP8, 0.5}}},
 };

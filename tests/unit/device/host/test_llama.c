@@ -508,9 +508,10 @@ static double sample_value(const sample_ask *ask, const double *x, uint32_t labe
     for (int64_t i = 0; i < classes; i++) {
         target = ask->targets ? (float)TARGET_OF(i) : target;
         double bit = i < 32 && (label >> i & 1) != 0 ? 1.0 : 0.0;
-        sum += kind == BP_TASK_CLASSES  ? exp(x[i])
-               : kind == BP_TASK_LABELS ? log1p(exp(x[i])) - bit * x[i]
-                                        : (x[i] - (double)target) * (x[i] - (double)target);
+        sum += kind == BP_TASK_CLASSES   ? exp(x[i])
+               : kind == BP_TASK_LABELS  ? log1p(exp(x[i])) - bit * x[i]
+               : kind == BP_TASK_RANKING ? log1p(exp(x[i])) - (double)target * x[i]
+                                         : (x[i] - (double)target) * (x[i] - (double)target);
     }
     for (int64_t i = 0; i < classes; i++) {
         all += class_weight(ask, i) * (log(sum) - x[i]);
@@ -540,9 +541,9 @@ static void check_sample_loss(kernel_device *on, const sample_ask *ask, int64_t 
     int32_t *labels = AT(&c, sample_loss, labels), *lengths = AT(&c, sample_loss, lengths);
     *(bp_step_block *)AT(&c, sample_loss, step) = (bp_step_block){.inverse_valid = 0.25f};
     *(bp_control_block *)AT(&c, sample_loss, control) = (bp_control_block){.scale = 8.0f};
-    const float target = -0.75f;
+    const float target = kind == BP_TASK_RANKING ? 0.3f : -0.75f;
     int32_t label = kind == BP_TASK_CLASSES ? (int32_t)classes - 1 : 0x2d;
-    if (kind == BP_TASK_REGRESSION) {
+    if (kind == BP_TASK_REGRESSION || kind == BP_TASK_RANKING) {
         memcpy(&label, &target, sizeof label);
     }
     for (int b = 0; b < 3; b++) {
@@ -574,7 +575,10 @@ static void check_sample_loss(kernel_device *on, const sample_ask *ask, int64_t 
 
 static void sample_losses_agree_on(kernel_device *on)
 {
-    for (int64_t kind = BP_TASK_CLASSES; kind <= BP_TASK_REGRESSION; kind++) {
+    static const int64_t kinds[] = {BP_TASK_CLASSES, BP_TASK_LABELS, BP_TASK_REGRESSION,
+                                    BP_TASK_RANKING};
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        const int64_t kind = kinds[k];
         for (int64_t i = 0; i < 24; i++) {
             static const int64_t classes[] = {1, 2, 40};
             const bool class_of = kind == BP_TASK_CLASSES;

@@ -246,6 +246,16 @@ static void the_task_is_what_architecture_and_labels_say(void **state)
          BP_TASK_REGRESSION, 2},
         {JUDGE ", 'problem_type': 'multi_label_classification'", BP_TASK_LABELS, 2},
         {JUDGE ", 'problem_type': 'single_label_classification'", BP_TASK_CLASSES, 2},
+        {JUDGE ", 'id2label': {'0': 'a'}, 'sentence_transformers': {'version': '4', "
+               "'activation_fn': 'torch.nn.modules.activation.Sigmoid'}",
+         BP_TASK_RANKING, 1},
+        {JUDGE ", 'id2label': {'0': 'a'}, 'sentence_transformers': {'activation_fn': null}, "
+               "'problem_type': 'regression'",
+         BP_TASK_RANKING, 1},
+        {JUDGE ", 'id2label': {'0': 'a'}, 'sbert_ce_default_activation_function': "
+               "'torch.nn.modules.linear.Identity'",
+         BP_TASK_RANKING, 1},
+        {JUDGE ", 'sentence_transformers': {}", BP_TASK_CLASSES, 2},
         {"'problem_type': 'regression'", BP_TASK_MASKED_LM, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -253,6 +263,19 @@ static void the_task_is_what_architecture_and_labels_say(void **state)
         assert_int_equal(config.task, cases[i].task);
         assert_int_equal(config.classes, cases[i].classes);
     }
+}
+
+/* verifies formats-27.f2cc */
+static void scores_are_what_a_cross_encoder_says(void **state)
+{
+    (void)state;
+#define ACTIVATION(name)                                                                           \
+    JUDGE ", 'id2label': {'0': 'a'}, 'sentence_transformers': {'activation_fn': " name "}"
+    bp_model_config config = config_of("bert", ACTIVATION("'torch.nn.modules.linear.Identity'"));
+    assert_true(config.raw_scores);
+    config = config_of("bert", ACTIVATION("'torch.nn.Sigmoid'"));
+    assert_false(config.raw_scores);
+    assert_int_equal(config.task, BP_TASK_RANKING);
 }
 
 /* verifies formats-27.f2cc */
@@ -520,6 +543,7 @@ int main(void)
         cmocka_unit_test(lists_of_layers_are_read_and_refused),
         cmocka_unit_test(positions_that_are_not_implemented_are_refused),
         cmocka_unit_test(the_task_is_what_architecture_and_labels_say),
+        cmocka_unit_test(scores_are_what_a_cross_encoder_says),
         cmocka_unit_test(values_that_say_nothing),
         cmocka_unit_test(unusual_shapes_read_back_the_same),
         cmocka_unit_test(both_dialects_say_the_same),
