@@ -4,7 +4,8 @@
 . "$(dirname "$0")/../lib.sh"
 
 for ((i = 0; i < 64; i++)); do printf '{"prompt": "%02d=", "answer": "55"}\n' "$i"; done >"$work/five.jsonl"
-how=(train --task grpo --model tiny --data "$work/five.jsonl" --reward places --num-generations 8
+# The second reward is often met, so that each step has gradients.
+how=(train --task grpo --model tiny --data "$work/five.jsonl" --reward places --reward 'regex:[a-m]' --reward-weights 1,0.01 --num-generations 8
     --per-device-train-batch-size 32 --gradient-accumulation-steps 2 --max-completion-length 2 --learning-rate 3e-3 --quiet)
 state() { grep -o 'state digest *[0-9a-f]*' <<<"$out" | grep -o '[0-9a-f]*$'; }
 
@@ -20,7 +21,9 @@ run "${how[@]}" --max-steps 6 --save-steps 4 --output-dir "$work/a"
 first=$(state)
 [[ $code -eq 0 && -n $first ]]
 check $? "a run" "$out$err"
-for more in "--slots 1 --threads 1" "--slots 3 --threads 2 --kernels portable" "--gradient-checkpointing full"; do
+grep '^{"rollout":[1-6],' "$work/a/record.jsonl" | grep -c '"advantages":"[^"]*[1-9a-f]' | grep -qx 6
+check $? "each step has something to learn"
+for more in "--loss-chunk-rows 5 --gradient-release" "--offload file:$work/off:64MiB" "--slots 1 --threads 1" "--slots 3 --threads 2 --kernels portable" "--gradient-checkpointing full"; do
     # shellcheck disable=SC2086
     run "${how[@]}" --max-steps 6 --save-steps 4 $more --output-dir "$work/b" --overwrite-output-dir
     [[ $code -eq 0 && $(state) == "$first" ]]
@@ -34,6 +37,17 @@ check $code "stopped" "$out$err"
 run "${how[@]}" --max-steps 6 --save-steps 4 --output-dir "$work/c" --resume
 [[ $code -eq 0 && $(state) == "$first" ]] && cmp -s "$work/a/record.jsonl" "$work/c/record.jsonl"
 check $? "resumed: the same record" "$out$err"
+# Killed at any moment and resumed, until it is done.
+for ((tries = 0; tries < 40; tries++)); do
+    "$program" "${how[@]}" --max-steps 6 --save-steps 1 --output-dir "$work/k" --resume auto >"$work/.out" 2>"$work/.err" &
+    job=$!
+    sleep "0.$((3 + tries % 6))"
+    kill -9 $job 2>/dev/null || { wait $job; break; }
+    wait $job 2>/dev/null
+done
+run "${how[@]}" --max-steps 6 --save-steps 1 --output-dir "$work/k" --resume auto
+[[ $code -eq 0 && $(state) == "$first" ]]
+check $? "killed and resumed: the same state" "$out$err"
 run replay "$work/a"
 [[ $code -eq 0 ]] && grep -q '^6 of 6 steps proven' <<<"$out"
 check $? "replayed" "$out$err"
@@ -52,6 +66,22 @@ for type in grpo dr_grpo bnpo gspo cispo sapo luspo rloo reinforce_plus_plus; do
     run "${how[@]}" --max-steps 3 --loss-type $type --scale-rewards batch --output-dir "$work/l" --overwrite-output-dir
     check $code "--loss-type $type" "$out$err"
 done
+
+# A task of more than one answer, from a model that has seen a little of it: digits are copied.
+for ((i = 0; i < 512; i++)); do
+    d=$(printf '%04d' $((i * 7919 % 10000)))
+    echo "{\"prompt\": \"$d=\", \"completion\": \"$d\"}" >>"$work/seen.jsonl"
+    echo "{\"prompt\": \"$d=\", \"answer\": \"$d\"}" >>"$work/copy.jsonl"
+done
+run train --model tiny --data "$work/seen.jsonl" --max-steps 60 --per-device-train-batch-size 32 --max-seq-length 12 \
+    --learning-rate 2e-3 --quiet --output-dir "$work/warm"
+run train --task grpo --model "$work/warm" --data "$work/copy.jsonl" --reward places --num-generations 8 \
+    --per-device-train-batch-size 128 --max-completion-length 4 --max-steps 100 --learning-rate 1e-3 \
+    --lr-scheduler-type constant --quiet --json --logging-steps 100 --logging-first-step --output-dir "$work/copied"
+began=$(grep -o '"reward": *[0-9.e+-]*' <<<"$out" | head -1 | grep -o '[0-9.e+-]*$')
+reward=$(grep -o '"reward": *[0-9.e+-]*' <<<"$out" | tail -1 | grep -o '[0-9.e+-]*$')
+[[ $code -eq 0 ]] && awk -v b="$began" -v r="$reward" 'BEGIN { exit !(b < 0.5 && r > 0.75) }'
+check $? "copying is learned: reward $began to $reward" "$out$err"
 
 # verifies policy-6.deac
 last() { grep -o "\"$1\": *[0-9.e+-]*" <<<"$out" | tail -1 | grep -o '[0-9.e+-]*$'; }
@@ -99,8 +129,11 @@ no 2 '--max-seq-length: the longest prompt and --max-completion-length' --max-se
 no 2 '--reward: there is no reward of this name' --reward nonsense
 no 4 '--data: there are fewer prompts than a step takes: found 64, expected at least 128' --per-device-train-batch-size 512
 no 2 '--mask-truncated-completions: the model has no end token' --mask-truncated-completions
-how=("${how[@]/--reward/--max-grad-norm}")
-how=("${how[@]/places/1}")
+how=("${how[@]/#--reward/--max-grad-norm}")
+how=("${how[@]/%places/1}")
+how=("${how[@]/%regex:*/1}")
+how=("${how[@]/%--max-grad-norm-weights/--seed}")
+how=("${how[@]/%1,0.01/42}")
 no 2 '--reward: completions need a reward' --seed 1
 no 4 'the reward command ended, or said too much, before a hello line' --reward-command 'exit 3' --reward-timeout 5s
 
