@@ -40,38 +40,16 @@ static const bp_preset presets[] = {
                       .near = {{31, 0}, 6})},
 };
 
-/* Beside an image model the text model has a longer prefix, which transformers changed with its
- * version 5; a bare model has none. */
-static const bp_tensor_rule rules[] = {
-    {"*", "*", BP_LAYOUT_PLAIN},
-    {"*", "language_model.*", BP_LAYOUT_PLAIN},
-    {"model.*", "model.language_model.*", BP_LAYOUT_PLAIN},
-    {"model.*", "*", BP_LAYOUT_PLAIN},
-};
-
-/* What is for images: text is read and trained alone. */
-static const char *const ignored[] = {
-    "*rotary_emb.inv_freq",          "vision_tower.*",
-    "multi_modal_projector.*",       "model.vision_tower.*",
-    "model.multi_modal_projector.*",
-};
-
-static const bp_tensor_twin twins[] = {
-    {"lm_head.weight", "model.embed_tokens.weight", "score.weight"},
-    {"language_model.lm_head.weight", "model.embed_tokens.weight", "score.weight"},
-};
-
-const bp_family bp_family_gemma3 = {
-    .model_type = "gemma3_text",
-    .wrapper = "gemma3",
-    .model = &bp_model_llama,
-    .rows = rows,
-    .row_count = ROWS_COUNT(rows),
-    .language_class = "Gemma3ForCausalLM",
-    .judge_class = "Gemma3ForSequenceClassification",
-    .resolve = family_gemma3_resolve,
-    .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), twins, ROWS_COUNT(twins)},
-    .gguf = &bp_gguf_gemma3,
-    .adapter_targets = "q_proj,v_proj",
-    .presets = presets,
-    .preset_count = ROWS_COUNT(presets)};
+const bp_family bp_family_gemma3 = {.model_type = "gemma3_text",
+                                    .wrapper = "gemma3",
+                                    .model = &bp_model_llama,
+                                    .rows = rows,
+                                    .row_count = ROWS_COUNT(rows),
+                                    .language_class = "Gemma3ForCausalLM",
+                                    .judge_class = "Gemma3ForSequenceClassification",
+                                    .resolve = family_gemma3_resolve,
+                                    .naming = LLAMA_NAMING_INSIDE,
+                                    .gguf = &bp_gguf_gemma3,
+                                    .adapter_targets = "q_proj,v_proj",
+                                    .presets = presets,
+                                    .preset_count = ROWS_COUNT(presets)};

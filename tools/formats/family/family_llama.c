@@ -63,6 +63,27 @@ const char *const bp_llama_ignored[1] = {"*rotary_emb.inv_freq"};
 const bp_tensor_twin bp_llama_twins[1] = {
     {"lm_head.weight", "model.embed_tokens.weight", "score.weight"}};
 
+/* Beside an image model the text model has a longer prefix, which transformers changed with its
+ * version 5; a bare model has none. */
+const bp_tensor_rule bp_llama_inside_rules[4] = {
+    {"*", "*", BP_LAYOUT_PLAIN},
+    {"*", "language_model.*", BP_LAYOUT_PLAIN},
+    {"model.*", "model.language_model.*", BP_LAYOUT_PLAIN},
+    {"model.*", "*", BP_LAYOUT_PLAIN},
+};
+
+/* What is for images: text is read and trained alone. */
+const char *const bp_llama_inside_ignored[5] = {
+    "*rotary_emb.inv_freq",          "vision_tower.*",
+    "multi_modal_projector.*",       "model.vision_tower.*",
+    "model.multi_modal_projector.*",
+};
+
+const bp_tensor_twin bp_llama_inside_twins[2] = {
+    {"lm_head.weight", "model.embed_tokens.weight", "score.weight"},
+    {"language_model.lm_head.weight", "model.embed_tokens.weight", "score.weight"},
+};
+
 /* The first two generations (arXiv 2302.13971, 2307.09288; TinyLlama arXiv 2401.02385): shapes as
  * in the config.json that come with the weights. */
 #define LLAMA_2(width_, inner_, layers_, heads_, kv_heads_, positions_)                            \

@@ -120,6 +120,16 @@ void bp_family_qwen_window(bp_llama_config *own);
         bp_llama_rules, 2, bp_llama_ignored, 1, bp_llama_twins, 1                                  \
     }
 
+/* The same of a text model that may lie beside an image model. */
+#define LLAMA_NAMING_INSIDE                                                                        \
+    {                                                                                              \
+        bp_llama_inside_rules, 4, bp_llama_inside_ignored, 5, bp_llama_inside_twins, 2             \
+    }
+
+extern const bp_tensor_rule bp_llama_inside_rules[4];
+extern const char *const bp_llama_inside_ignored[5];
+extern const bp_tensor_twin bp_llama_inside_twins[2];
+
 extern const bp_tensor_rule bp_llama_rules[2];
 extern const char *const bp_llama_ignored[1];
 extern const bp_tensor_twin bp_llama_twins[1];

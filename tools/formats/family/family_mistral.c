@@ -32,13 +32,13 @@ static const bp_preset presets[] = {
 };
 
 const bp_family bp_family_mistral = {.model_type = "mistral",
+                                     .wrapper = "mistral3",
                                      .model = &bp_model_llama,
                                      .rows = rows,
                                      .row_count = ROWS_COUNT(rows),
                                      .language_class = "MistralForCausalLM",
                                      .judge_class = "MistralForSequenceClassification",
-
-                                     .naming = LLAMA_NAMING,
+                                     .naming = LLAMA_NAMING_INSIDE,
                                      .gguf = &bp_gguf_mistral,
                                      .adapter_targets = "q_proj,v_proj",
                                      .presets = presets,

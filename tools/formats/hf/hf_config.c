@@ -121,16 +121,26 @@ static bp_status hf_config_take_member(reading *r, bp_json_event *event)
     return BP_OK;
 }
 
-static bool is_of_tokens(const char *key)
+static bool is_outside(const char *key)
 {
     return strcmp(key, "bos_token_id") == 0 || strcmp(key, "eos_token_id") == 0 ||
-           strcmp(key, "pad_token_id") == 0;
+           strcmp(key, "pad_token_id") == 0 || strcmp(key, "tie_word_embeddings") == 0;
 }
 
-/* Of a file around the family's own its tokens, which come first, and what is inside. */
+/* What is inside must be the family that is known to be there. */
+static bp_status take_inner_type(reading *r, bp_json_event *event)
+{
+    BP_TRY(bp_json_next(&r->json, event));
+    return event->kind == BP_JSON_TEXT && strcmp(event->text, r->family->model_type) == 0
+               ? BP_OK
+               : bp_hf_value_refuse(r, &type_row, event);
+}
+
+/* Of a file around the family's own its tokens and whether the head is tied, which come first, and
+ * what is inside. */
 static bp_status take_wrapped(reading *r, bp_json_event *event)
 {
-    if (is_of_tokens(event->text)) {
+    if (is_outside(event->text)) {
         return hf_config_take_member(r, event);
     }
     if (strcmp(event->text, "text_config") != 0) {
@@ -146,8 +156,12 @@ static bp_status take_wrapped(reading *r, bp_json_event *event)
         if (event->kind == BP_JSON_OBJECT_END) {
             return BP_OK;
         }
+        if (strcmp(event->text, type_row.key) == 0) {
+            BP_TRY(take_inner_type(r, event));
+            continue;
+        }
         const bp_row *known =
-            is_of_tokens(event->text) ? bp_family_row(r->family, event->text) : NULL;
+            is_outside(event->text) ? bp_family_row(r->family, event->text) : NULL;
         const bool said = known != NULL && r->seen[known - r->family->rows];
         BP_TRY(said ? bp_json_skip(&r->json) : hf_config_take_member(r, event));
     }
