@@ -14,7 +14,8 @@ run "${how[@]}" --max-steps 120 --lr-scheduler-type constant --json --logging-st
 reward=$(grep -o '"reward": *[0-9.e+-]*' <<<"$out" | tail -1 | grep -o '[0-9.e+-]*$')
 [[ $code -eq 0 ]] && awk -v r="${reward:-0}" 'BEGIN { exit !(r > 0.95) }'
 check $? "a constant answer is learned: reward $reward" "$out$err"
-grep -q '"frac_reward_zero_std"' <<<"$out" && grep -q '"completions/clipped_ratio": *1' <<<"$out" && grep -q '"entropy"' <<<"$out"
+grep -q '"frac_reward_zero_std"' <<<"$out" && grep -q '"completions/clipped_ratio": *1' <<<"$out" && grep -q '"entropy"' <<<"$out" &&
+    grep -q '"rewards/places/mean"' <<<"$out" && grep -q '"rewards/regex/std"' <<<"$out"
 check $? "numbers by their usual names" "$out"
 
 run "${how[@]}" --max-steps 6 --save-steps 4 --output-dir "$work/a"

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -260,8 +261,14 @@ bp_status policy_start(policy_run *p, char *identity, size_t room)
     (void)policy_lay_out(p, p->held.address);
     s->reference_bytes += p->held.bytes + p->prompts.held.bytes + p->prompts.work.bytes;
     p->rewarded = true;
-    return p->recorded != NULL ? policy_open_recorded(p)
-                               : reward_open(&p->rewards, s->set, &s->error);
+    BP_TRY(p->recorded != NULL ? policy_open_recorded(p)
+                               : reward_open(&p->rewards, s->set, &s->error));
+    for (uint32_t f = 0; f < p->rewards.count; f++) {
+        const char *name = reward_name(&p->rewards, f);
+        snprintf(p->reward_names[2 * f], sizeof p->reward_names[0], "rewards/%s/mean", name);
+        snprintf(p->reward_names[2 * f + 1], sizeof p->reward_names[0], "rewards/%s/std", name);
+    }
+    return BP_OK;
 }
 
 /* The prompts of a step: the data in an order of its own in each epoch, the rest of which that is
@@ -554,13 +561,15 @@ void policy_metrics(const policy_run *p, metric_list *list)
     policy_put_metric(list, "completions/max_length", n->longest);
     policy_put_metric(list, "completions/clipped_ratio", 1.0 - n->ended / all);
     policy_put_metric(list, "completions/mean_terminated_length", (double)n->ended_tokens / ended);
-    if (p->rewards.count < 2) {
-        return;
-    }
+    policy_put_metric(list, "completions/min_terminated_length",
+                      n->ended > 0 ? n->ended_shortest : (double)NAN);
+    policy_put_metric(list, "completions/max_terminated_length",
+                      n->ended > 0 ? n->ended_longest : (double)NAN);
     for (uint32_t f = 0; f < p->rewards.count; f++) {
         double mean, std;
         policy_mean(p->scores + f, p->count, p->rewards.count, &mean, &std);
-        policy_put_metric(list, reward_name(&p->rewards, f), mean);
+        policy_put_metric(list, p->reward_names[2 * f], mean);
+        policy_put_metric(list, p->reward_names[2 * f + 1], std);
     }
 }
 

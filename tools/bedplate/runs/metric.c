@@ -386,7 +386,7 @@ void metric_list_of_steps(metric_list *list, const preference_metrics *sums)
 
 void metric_list_json(const metric_list *list, const char *prefix, output *out)
 {
-    char key[40];
+    char key[96];
     for (uint32_t i = 0; i < list->count; i++) {
         snprintf(key, sizeof key, "%s%s", prefix, list->of[i].name);
         json_real(out, key, list->of[i].value, list->of[i].words == NULL ? 12 : 9);

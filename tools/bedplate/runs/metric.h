@@ -9,7 +9,7 @@
 #include "tools/bedplate/predict/predictions.h"
 #include "tools/bedplate/app/settings.h"
 
-enum { METRICS_OF_TASK = 16 }; /* no task has more */
+enum { METRICS_OF_TASK = 48 }; /* no task has more */
 
 /* What an evaluation, or a step of a loss over pairs, found: its loss first. */
 typedef struct metric_list {

@@ -99,7 +99,7 @@ void progress_line(progress *p, const progress_numbers *now)
 /* BEGIN and the metrics, without the comma in front of them where nothing precedes. */
 static void progress_metrics_line(progress *p, const char *begin, const metric_list *found)
 {
-    char line[512];
+    char line[4096];
     bp_text text;
     if (p->quiet) {
         return;

@@ -384,7 +384,7 @@ void service_logged(service *v, const progress_numbers *step, const train_totals
         event_scalar(e, step->step, "train/loss_scale", step->scale);
     }
     for (uint32_t i = 0; i < sum->found.count; i++) {
-        char tag[64];
+        char tag[96];
         snprintf(tag, sizeof tag, "train/%s", sum->found.of[i].name);
         event_scalar(e, step->step, tag, sum->found.of[i].value);
     }
