@@ -28,9 +28,8 @@ BP_DEVICE void NAME(finish_as)(const bp_product *p, uint64_t row0, uint64_t colu
 }
 
 BP_DEVICE void NAME(finish_gelu)(const bp_product *p, uint64_t row0, uint64_t column0,
-                                 const float *out)
+                                 const float *out, bool half)
 {
-    const bool half = bp_rows_half(p);
     const bp_rows_other o = bp_rows_others(p);
     const uint64_t column = column0 + FINISH_COLUMN, step = FINISH_STEP * p->ldc * 2;
     unsigned char *to = (unsigned char *)p->c + ((row0 + FINISH_ROW) * p->ldc + column) * 2;
@@ -105,8 +104,10 @@ BP_DEVICE void NAME(finish)(const bp_product *p, uint64_t row0, uint64_t column0
     } else if (form == ROWS_FLOAT) {
         NAME(finish_floats)(p, row0, column0, out);
 #ifndef FINISH_SINGLE /* sums of 16-bit operands */
+    } else if (form == ROWS_GELU && bp_rows_half(p)) {
+        NAME(finish_gelu)(p, row0, column0, out, true);
     } else if (form == ROWS_GELU) {
-        NAME(finish_gelu)(p, row0, column0, out);
+        NAME(finish_gelu)(p, row0, column0, out, false);
     } else if (form == ROWS_ADDS && bp_rows_half(p)) {
         NAME(finish_as)(p, row0, column0, out, ROWS_ADDS, true);
     } else if (form == ROWS_ADDS) {

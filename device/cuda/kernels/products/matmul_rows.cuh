@@ -8,6 +8,10 @@
 #include "device/cuda/kernels/products/matmul.cuh"
 #include "device/cuda/kernels/products/tensor.cuh"
 
+#define inline __forceinline__ __device__
+#include "device/cuda/kernels/products/gelu_bfloat.h"
+#undef inline
+
 /* What a product's sums become, besides ROWS_HALF: they are half elements, not bfloat16. */
 #define ROWS_EDGE  0u /* by fours */
 #define ROWS_FLOAT 1u /* floats, of c or of the workspace */
@@ -99,7 +103,7 @@ BP_DEVICE void bp_eight_end(unsigned char *to, const bp_rows_other *o, float v[8
         bp_eight_round(v, half); /* as it is kept, or would be */
 #pragma unroll
         for (uint32_t e = 0; e < 8; e++) {
-            v[e] = bp_gelu_inline(v[e]);
+            v[e] = half ? bp_gelu_inline(v[e]) : bp_gelu_bfloat_inline(v[e]);
         }
     }
     bp_eight_store(to, v, half);
@@ -131,7 +135,7 @@ BP_DEVICE void bp_four_end(unsigned char *to, const bp_rows_other *o, float v[4]
         bp_round4(type, v); /* as it is kept, or would be */
 #pragma unroll
         for (uint32_t e = 0; e < 4; e++) {
-            v[e] = bp_gelu_inline(v[e]);
+            v[e] = half ? bp_gelu_inline(v[e]) : bp_gelu_bfloat_inline(v[e]);
         }
     }
     *(uint2 *)to = make_uint2(bp_pair(v[0], v[1], half), bp_pair(v[2], v[3], half));
