@@ -117,7 +117,7 @@ typedef struct bp_field {
 
 #define BP_PIECE_SCALARS 2 /* that a bp_fabric_piece takes */
 
-#define BP_FIELDS_MAX 16
+#define BP_FIELDS_MAX 24
 
 /* Rows of each table. */
 typedef struct bp_graph_limits {

@@ -689,7 +689,23 @@ bp_ref bp_build_sum(bp_builder *builder, uint32_t index, uint64_t first)
 
 uint32_t bp_input_declare(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
 {
-    return spec->model->inputs(spec, rows);
+    uint32_t count = spec->model->inputs(spec, rows);
+    if (spec->generate_regions > 0) {
+        rows[count++] = (bp_input){.name = "slot_positions",
+                                   .from = BP_INPUT_SLOT_POSITIONS,
+                                   .dtype = BP_I32,
+                                   .rank = 1,
+                                   .below = spec->generate_context,
+                                   .decodes = true};
+        rows[count++] = (bp_input){.name = "slots",
+                                   .from = BP_INPUT_SLOTS,
+                                   .dtype = BP_I32,
+                                   .rank = 1,
+                                   .negative = true,
+                                   .decodes = true,
+                                   .each = 2};
+    }
+    return count;
 }
 
 uint64_t bp_input_bytes(const bp_spec *spec, const bp_input *input)
@@ -699,8 +715,8 @@ uint64_t bp_input_bytes(const bp_spec *spec, const bp_input *input)
     uint64_t elements = bp_size_mul(batch, bp_input_elements(input));
     const uint64_t prompt = input->decodes ? bp_compile_prefill_rows(spec) : 0;
     const uint64_t written = input->decodes && prompt > 0 ? bp_spec_decode_rows(spec) : 0;
-    elements = elements > prompt ? elements : prompt;
-    elements = elements > written ? elements : written;
+    const uint64_t decoded = bp_size_mul(prompt > written ? prompt : written, bp_input_each(input));
+    elements = elements > decoded ? elements : decoded;
     return bp_size_align(bp_size_mul(elements, bp_dtype_bytes(input->dtype)),
                          bp_device_alignment(&spec->device_options));
 }

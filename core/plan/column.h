@@ -6,7 +6,7 @@
 
 #include "core/base/dtype.h"
 
-#define BP_INPUTS_MAX 6
+#define BP_INPUTS_MAX 8
 
 /* Elements of int32_t that staging needs: one window of ids and one of target marks. */
 #define BP_FEED_SCRATCH(sequence) ((size_t)(sequence) + 1 + ((size_t)(sequence) + 4) / 4)
@@ -30,6 +30,8 @@ typedef enum bp_input_from {
     BP_INPUT_TOPS,      /* for each token what a teacher holds likely to follow it, and their */
     BP_INPUT_LOGPS,     /* log-probabilities: bp_feed.teacher fills both */
     BP_INPUT_WEIGHTS,   /* for each token what its loss is multiplied with: bp_feed.teacher, too */
+    BP_INPUT_SLOT_POSITIONS, /* nothing: of each row that is decoded its position, and */
+    BP_INPUT_SLOTS,          /* where it is (attention_slots of core/ops/attention.def) */
     BP_INPUT_KINDS
 } bp_input_from;
 

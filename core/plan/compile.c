@@ -176,16 +176,19 @@ static bp_status declare_inputs(const bp_compile *compile, const bp_builder *bui
         const uint64_t each = bp_input_elements(input);
         const bool apart = bp_spec_eval_batch(spec) != spec->batch;
         const uint32_t sent = apart ? SENT_BATCH & ~(1u << BP_PROGRAM_EVAL) : SENT_BATCH;
-        BP_TRY(declare_field(compile, builder, i, sent, bp_size_mul(spec->batch, each)));
-        if (apart && spec->evaluate) {
+        if (each > 0) {
+            BP_TRY(declare_field(compile, builder, i, sent, bp_size_mul(spec->batch, each)));
+        }
+        if (each > 0 && apart && spec->evaluate) {
             BP_TRY(declare_field(compile, builder, i, 1u << BP_PROGRAM_EVAL,
                                  bp_size_mul(bp_spec_eval_batch(spec), each)));
         }
         if (input->decodes) {
+            const uint32_t row = bp_input_each(input);
             BP_TRY(declare_field(compile, builder, i, 1u << BP_PROGRAM_PREFILL,
-                                 bp_compile_prefill_rows(spec)));
+                                 bp_size_mul(bp_compile_prefill_rows(spec), row)));
             BP_TRY(declare_field(compile, builder, i, 1u << BP_PROGRAM_DECODE,
-                                 bp_spec_decode_rows(spec)));
+                                 bp_size_mul(bp_spec_decode_rows(spec), row)));
         }
     }
     return BP_OK;

@@ -22,7 +22,8 @@ typedef struct bp_input {
     uint64_t below; /* integers: every one is; 0: they may be anything */
     bool negative;  /* integers: may be negative; of labels that is no target */
     int32_t fill;   /* what stands for nothing: of labels -1, else 0 */
-    bool decodes;   /* has one element for each token, and generation reads it as well */
+    bool decodes;   /* has one element for each token, and generation reads it as well, */
+    uint32_t each;  /* or so many of each row that is decoded; 0: 1 */
 } bp_input;
 
 /* Elements that one sample has of an input. */
@@ -33,6 +34,12 @@ static inline uint64_t bp_input_elements(const bp_input *input)
         elements = bp_size_mul(elements, input->shape[i]);
     }
     return elements;
+}
+
+/* Elements that a row has of it when it is decoded. */
+static inline uint32_t bp_input_each(const bp_input *input)
+{
+    return input->each > 0 ? input->each : 1;
 }
 
 /* Bytes of the inputs buffer that an input takes for a micro-batch, padding included. */

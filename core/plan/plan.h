@@ -22,7 +22,7 @@
 typedef struct bp_plan bp_plan;
 
 /* Room for a plan. */
-#define BP_PLAN_BYTES 7168
+#define BP_PLAN_BYTES 8192
 
 typedef union bp_plan_room {
     unsigned char bytes[BP_PLAN_BYTES];

@@ -97,7 +97,11 @@ static bp_status check_shapes(const bp_spec *spec, bp_error *error)
          INT32_MAX},
         {"gradient-accumulation-steps", bp_size_mul(rows, spec->accumulation), 1, INT32_MAX},
         {"loss-chunk-rows", spec->loss_rows, 0, rows},
-        {"prefill-rows", spec->prefill_rows, 0, PREFILL_ROWS_MOST},
+        {"prefill-rows", spec->prefill_rows, 0,
+         spec->generate_regions > 0 ? PREFILL_ROWS_MOST / 4 : PREFILL_ROWS_MOST},
+        {"generate-regions", spec->generate_regions, 0, spec->model->pads ? 1u << 12 : 0},
+        {"generate-prompt", spec->generate_prompt, spec->generate_regions > 0 ? 1 : 0,
+         spec->generate_regions > 0 && spec->generate_context > 0 ? spec->generate_context - 1 : 0},
     };
     return bp_ranges_check(products, sizeof products / sizeof products[0], where, error);
 }

@@ -435,6 +435,13 @@ typedef struct bp_spec {
     /* Sequences that decode goes on with at once, from one prompt, each with caches of its own; up
      * to 4096; 0: 1. */
     uint32_t generate_sequences;
+    /* Prompts that are held at once, of up to generate_prompt tokens each, so that sequences are of
+     * several, each at a position of its own (bp_runtime_decode_slots); up to 4096; 0: they begin
+     * alike, and go on together. */
+    uint32_t generate_regions;
+    /* Tokens of the longest of these prompts, below generate_context, the rest of which a sequence
+     * has for itself; 0: without generate_regions. */
+    uint32_t generate_prompt;
 } bp_spec;
 
 /* Whether the norm over all gradients has to be known before the first update: there is clipping or

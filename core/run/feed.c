@@ -447,6 +447,17 @@ static bp_status fill_teacher(const bp_feed *feed, const feed_row *row, const bp
     return teacher == NULL ? BP_OK : teacher->row(teacher, column, &row->read, to);
 }
 
+/* Generation alone has something there. */
+static bp_status fill_nothing(const bp_feed *feed, const feed_row *row, const bp_column *column,
+                              int32_t *to)
+{
+    (void)feed;
+    (void)row;
+    (void)column;
+    (void)to;
+    return BP_OK;
+}
+
 /* How a sample's part of a column is filled, by where the column comes from. */
 static bp_status (*const fills[BP_INPUT_KINDS])(const bp_feed *feed, const feed_row *row,
                                                 const bp_column *column, int32_t *to) = {
@@ -462,7 +473,9 @@ static bp_status (*const fills[BP_INPUT_KINDS])(const bp_feed *feed, const feed_
     [BP_INPUT_TOPS] = fill_teacher,
     [BP_INPUT_LOGPS] = fill_teacher,
     [BP_INPUT_WEIGHTS] = fill_teacher,
-    [BP_INPUT_POSITIONS] = fill_positions};
+    [BP_INPUT_POSITIONS] = fill_positions,
+    [BP_INPUT_SLOT_POSITIONS] = fill_nothing,
+    [BP_INPUT_SLOTS] = fill_nothing};
 
 /* A row that is labelled by successors has one token more than inputs. */
 static uint32_t successors(const bp_feed *feed)

@@ -41,12 +41,15 @@ static void copy_bucket(const bp_runtime *runtime, const run_inputs *in, uint8_t
 
 static void copy_whole(const bp_runtime *runtime, const run_inputs *in, uint8_t *slot)
 {
+    const bp_compile *compile = &runtime->plan->compile;
     for (uint32_t i = 0; i < runtime->plan->compile.input_count; i++) {
         const bp_column *column = &runtime->group.column[i];
         const size_t whole = column_bytes(in->batch, column);
         if (in->from[i] != NULL) {
             memcpy(slot + runtime->plan->builder.declared[i].offset, in->from[i],
-                   in->tokens > 0 ? in->tokens * bp_dtype_bytes(column->dtype) : whole);
+                   in->tokens > 0 ? (size_t)in->tokens * bp_input_each(&compile->input[i]) *
+                                        bp_dtype_bytes(column->dtype)
+                                  : whole);
         }
     }
 }
@@ -495,6 +498,10 @@ static bp_status accept_some(bp_runtime *runtime, const int32_t *ids, uint32_t c
 static bp_status check_ids(bp_runtime *runtime, const int32_t *ids, uint32_t count, uint32_t tokens)
 {
     BP_TRY(run_require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
+    if (runtime->plan->spec.generate_regions > 0) {
+        return bp_error_set(&runtime->error, BP_ERR_USAGE, where,
+                            "the plan's sequences have slots: bp_runtime_decode_slots", NULL);
+    }
     const uint32_t room = runtime->plan->spec.generate_context - runtime->position;
     if (tokens > room) {
         return bp_error_limit(&runtime->error, BP_ERR_FIT, where,
@@ -527,6 +534,86 @@ static bp_status receive_logits(bp_runtime *runtime, bp_ref from, uint32_t rows)
 {
     return run_receive(runtime, &runtime->plan->graph, from, runtime->logits_host,
                        (size_t)rows * runtime->plan->spec.config.vocabulary * sizeof(float));
+}
+
+/* Runs a decode program over `rows` rows whose ids, positions and places lie in the transfer's
+ * memory one behind the other. */
+static bp_status run_slots(bp_runtime *runtime, bp_program_kind program, uint32_t rows,
+                           uint32_t last_row)
+{
+    const bp_step_block block = {.seed = runtime->plan->spec.seed, .last_row = last_row};
+    const int32_t *ids = (const int32_t *)(const void *)runtime->transfer;
+    run_inputs in = {.tokens = rows};
+    for (uint32_t i = 0; i < runtime->plan->compile.input_count; i++) {
+        const bp_input *input = &runtime->plan->compile.input[i];
+        const int32_t *from = input->from == BP_INPUT_SLOTS            ? ids + 2 * (size_t)rows
+                              : input->from == BP_INPUT_SLOT_POSITIONS ? ids + rows
+                              : input->from == BP_INPUT_EXTENTS        ? ids + rows
+                                                                       : ids;
+        in.from[i] = input->decodes ? from : NULL;
+    }
+    BP_TRY(run_send(runtime, &block, &in));
+    return run(runtime, program);
+}
+
+/* Row r of the transfer's arrays. */
+static bp_status put_slot(bp_runtime *runtime, uint32_t rows, uint32_t r, int32_t id,
+                          const bp_slot *slot)
+{
+    int32_t *ids = (int32_t *)(void *)runtime->transfer;
+    const bp_spec *spec = &runtime->plan->spec;
+    const bool wrong = (uint32_t)id >= spec->config.vocabulary;
+    if (wrong || (uint32_t)slot->position >= spec->generate_context) {
+        return bp_error_limit(&runtime->error, BP_ERR_DATA, where,
+                              wrong ? "a token id is not below the model's vocabulary"
+                                    : "a position is beyond the generation context",
+                              NULL, wrong ? id : slot->position, BP_LIMIT_BELOW,
+                              wrong ? spec->config.vocabulary : spec->generate_context);
+    }
+    ids[r] = id;
+    ids[rows + r] = slot->position;
+    ids[2 * (size_t)rows + r] = slot->region;
+    ids[3 * (size_t)rows + r] = slot->shared;
+    return BP_OK;
+}
+
+bp_status bp_runtime_read_prompt(bp_runtime *runtime, uint32_t region, const int32_t *ids,
+                                 uint32_t count)
+{
+    BP_TRY(run_require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
+    const bp_spec *spec = &runtime->plan->spec;
+    const uint32_t rows = bp_compile_prefill_rows(spec);
+    if (region >= spec->generate_regions || count == 0 || count > spec->generate_prompt) {
+        return bp_error_limit(&runtime->error, BP_ERR_USAGE, where,
+                              "the plan has no room for this prompt", NULL, count, BP_LIMIT_MOST,
+                              region < spec->generate_regions ? spec->generate_prompt : 0);
+    }
+    for (uint32_t done = 0; done < count; done += rows) {
+        const uint32_t n = count - done < rows ? count - done : rows;
+        for (uint32_t r = 0; r < rows; r++) {
+            const bool there = r < n;
+            const bp_slot slot = {.position = there ? (int32_t)(done + r) : 0,
+                                  .region = (int32_t)region,
+                                  .shared = there ? (int32_t)spec->generate_prompt : -1};
+            BP_TRY(put_slot(runtime, rows, r, there ? ids[done + r] : 0, &slot));
+        }
+        BP_TRY(run_slots(runtime, BP_PROGRAM_PREFILL, rows, n - 1));
+    }
+    return receive_logits(runtime, runtime->plan->builder.logits, 1);
+}
+
+bp_status bp_runtime_decode_slots(bp_runtime *runtime, const int32_t *ids, const bp_slot *slots)
+{
+    BP_TRY(run_require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
+    const uint32_t rows = bp_spec_decode_rows(&runtime->plan->spec);
+    if (runtime->plan->spec.generate_regions == 0) {
+        return bp_error_set(&runtime->error, BP_ERR_USAGE, where, "the plan has no slots", NULL);
+    }
+    for (uint32_t r = 0; r < rows; r++) {
+        BP_TRY(put_slot(runtime, rows, r, ids[r], &slots[r]));
+    }
+    BP_TRY(run_slots(runtime, BP_PROGRAM_DECODE, rows, 0));
+    return receive_logits(runtime, runtime->plan->builder.logits_each, rows);
 }
 
 bp_status bp_runtime_accept(bp_runtime *runtime, const int32_t *ids, uint32_t count)

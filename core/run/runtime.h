@@ -133,6 +133,28 @@ bp_status bp_runtime_draw_normal(bp_runtime *runtime) BP_MUST_CHECK;
  * were not accepted. */
 bp_status bp_runtime_rewind(bp_runtime *runtime, uint32_t tokens, bool *kept) BP_MUST_CHECK;
 
+/* Generation with spec.generate_regions: which prompt a row goes on from, how many of its
+ * positions are that prompt's, and where it is. A negative `shared`: there is nothing in the row.
+ */
+typedef struct bp_slot {
+    int32_t position;
+    int32_t region;
+    int32_t shared;
+} bp_slot;
+
+/* Reads a prompt into a region; the logits that follow it become bp_runtime_logits. Slots that go
+ * on from the region lose what they had of it. BP_ERR_USAGE: there is no such region, or no room.
+ */
+bp_status bp_runtime_read_prompt(bp_runtime *runtime, uint32_t region, const int32_t *ids,
+                                 uint32_t count) BP_MUST_CHECK;
+
+/* A token of each slot (spec.generate_sequences of them), whose key and value stay there: the
+ * weights are read once for all. Logits become (sequences, vocabulary); each row has the bits that
+ * its sequence would have alone. A slot's positions from `shared` on have been decoded in it before
+ * this one. BP_ERR_DATA: an id or a position beyond what there is. */
+bp_status bp_runtime_decode_slots(bp_runtime *runtime, const int32_t *ids,
+                                  const bp_slot *slots) BP_MUST_CHECK;
+
 /* The i-th persistent buffer in name order. */
 const bp_buffer *bp_runtime_state(const bp_runtime *runtime, uint32_t i);
 /* The persistent buffer of a name, or NULL. */

@@ -106,8 +106,45 @@ void bp_attention_backward(bp_builder *builder, const bp_attention *attention,
     }
 }
 
+/* Rows at positions of their own: of one prompt, or each in a slot of its own. */
+static void decode_slots(bp_builder *builder, const bp_attention *attention, bp_ref qkv, bp_ref out)
+{
+    const bp_spec *spec = builder->spec;
+    const uint64_t slots = bp_spec_decode_rows(spec), prompt = spec->generate_prompt;
+    const uint64_t most = spec->generate_context - prompt;
+    const uint64_t rows = bp_size_add(bp_size_mul(spec->generate_regions, prompt), slots * most);
+    const uint64_t width = (uint64_t)kv_heads(attention) * attention->head_width;
+    const bp_attention_slots_scalars scalars = {.rows = (int64_t)builder->rows,
+                                                .heads = attention->heads,
+                                                .kv_heads = kv_heads(attention),
+                                                .head_width = (int64_t)attention->head_width,
+                                                .scale = scale(attention),
+                                                .window = window(attention, spec->generate_context),
+                                                .cap = attention->cap,
+                                                .regions = spec->generate_regions,
+                                                .prompt = (int64_t)prompt,
+                                                .slots = (int64_t)slots,
+                                                .most = (int64_t)most,
+                                                .together = builder->sequences == 1};
+    const bp_attention_slots_operands operands = {
+        .out = out,
+        .k_cache = bp_build_carried(builder, BP_CLASS_WORKSPACE, bp_build_working(builder), rows,
+                                    width, "key_cache"),
+        .v_cache = bp_build_carried(builder, BP_CLASS_WORKSPACE, bp_build_working(builder), rows,
+                                    width, "value_cache"),
+        .qkv = qkv,
+        .positions = builder->input[BP_INPUT_SLOT_POSITIONS],
+        .places = builder->input[BP_INPUT_SLOTS],
+        .work = BP_ABSENT};
+    bp_build_attention_slots(builder, &operands, &scalars);
+}
+
 void bp_attention_decode(bp_builder *builder, const bp_attention *attention, bp_ref qkv, bp_ref out)
 {
+    if (builder->spec->generate_regions > 0) {
+        decode_slots(builder, attention, qkv, out);
+        return;
+    }
     const uint64_t positions = builder->spec->generate_context;
     const uint64_t caches = bp_spec_decode_rows(builder->spec);
     const uint64_t width = (uint64_t)kv_heads(attention) * attention->head_width;

@@ -12,11 +12,15 @@ static bool has_types(const bp_builder *builder, const bp_embedding *embedding)
     return embedding->types > 0 && bp_ref_present(builder->input[BP_INPUT_TYPES]);
 }
 
-/* Rows of the table of positions, of each token its own: documents are packed, or padding that is
- * written in a text has none. Absent: a token's position is its place in the row. */
+/* Rows of the table of positions, of each token its own: documents are packed, slots decoded, or
+ * padding that is written in a text has none. Absent: a token's position is its place in the row.
+ */
 static bp_ref places_of(const bp_builder *builder)
 {
     const bp_ref places = builder->input[BP_INPUT_DOCUMENT_POSITIONS];
+    if (builder->mode == BP_MODE_DECODE) {
+        return builder->input[BP_INPUT_SLOT_POSITIONS];
+    }
     return bp_ref_present(places) ? places : builder->input[BP_INPUT_POSITIONS];
 }
 
@@ -76,6 +80,7 @@ static bp_ref rows_of_places(bp_builder *builder, const bp_embedding *embedding,
                                      embedding->position_first + embedding->positions);
     bp_build_release(builder, embedding->position);
     scalars->sequence = scalars->positions = (int64_t)builder->rows;
+    scalars->decode = 0;
     return rows;
 }
 

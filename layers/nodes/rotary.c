@@ -4,10 +4,19 @@
 
 #include <string.h>
 
+/* Whether each row that is decoded has a position of its own. */
+static bool slots(const bp_builder *builder)
+{
+    return builder->mode == BP_MODE_DECODE && builder->spec->generate_regions > 0;
+}
+
 /* Rows of the table: the positions of a sample, or of the rows that are decoded of each sequence.
  */
 static uint64_t positions(const bp_builder *builder)
 {
+    if (slots(builder)) {
+        return builder->rows;
+    }
     return builder->mode == BP_MODE_DECODE ? builder->rows / builder->sequences
                                            : builder->spec->sequence;
 }
@@ -35,7 +44,8 @@ static double frequency_of(const bp_rotary *rotary, uint64_t pair, bool far)
 }
 
 /* Eight columns at a time, of frequencies that are found here. */
-static void make_scaled(bp_builder *builder, const bp_rotary *rotary, bp_ref table, bool far)
+static void make_scaled(bp_builder *builder, const bp_rotary *rotary, uint64_t rows, bp_ref table,
+                        bool far)
 {
     const uint64_t half = rotary->width / 2;
     for (uint64_t first = 0; first < half; first += 8) {
@@ -44,10 +54,11 @@ static void make_scaled(bp_builder *builder, const bp_rotary *rotary, bp_ref tab
         for (uint64_t i = 0; i < count; i++) {
             f[i] = frequency_of(rotary, first + i, far);
         }
-        const bp_rotary_angles_scalars scalars = {.rows = (int64_t)positions(builder),
+        const bp_rotary_angles_scalars scalars = {.rows = (int64_t)rows,
                                                   .width = (int64_t)rotary->width,
                                                   .count = (int64_t)count,
-                                                  .decode = builder->mode == BP_MODE_DECODE,
+                                                  .decode = builder->mode == BP_MODE_DECODE &&
+                                                            !slots(builder),
                                                   .magnitude = bp_rope_magnitude(&rotary->scaling),
                                                   .f0 = f[0],
                                                   .f1 = f[1],
@@ -64,22 +75,43 @@ static void make_scaled(bp_builder *builder, const bp_rotary *rotary, bp_ref tab
     }
 }
 
+/* Of a table of all positions the rows of those that the slots have. */
+static bp_ref pick_positions(bp_builder *builder, const bp_rotary *rotary, bp_ref table)
+{
+    const bp_embedding_forward_scalars scalars = {.rows = (int64_t)builder->rows,
+                                                  .sequence = (int64_t)builder->rows,
+                                                  .width = (int64_t)rotary->width,
+                                                  .vocabulary =
+                                                      (int64_t)builder->spec->generate_context};
+    const bp_embedding_forward_operands operands = {
+        .out = bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, builder->rows, rotary->width,
+                               "slot_rotary"),
+        .ids = builder->input[BP_INPUT_SLOT_POSITIONS],
+        .wte = table,
+        .wpe = BP_ABSENT,
+        .type_row = BP_ABSENT,
+        .step = builder->step};
+    bp_build_embedding_forward(builder, &operands, &scalars);
+    return operands.out;
+}
+
 static bp_ref make_table(bp_builder *builder, const bp_rotary *rotary)
 {
-    const uint64_t rows = positions(builder);
+    const uint64_t rows = slots(builder) ? builder->spec->generate_context : positions(builder);
     const bool both = has_far(builder, rotary);
     const bp_ref table = bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32,
                                          both ? 2 * rows : rows, rotary->width, "rotary");
     if (rotary->scaling.factor > 0.0 && rotary->scaling.kind != BP_ROPE_LLAMA3) {
-        make_scaled(builder, rotary, table, false);
+        make_scaled(builder, rotary, rows, table, false);
         if (both) {
-            make_scaled(builder, rotary, bp_ref_at(table, rows * rotary->width), true);
+            make_scaled(builder, rotary, rows, bp_ref_at(table, rows * rotary->width), true);
         }
         return table;
     }
-    const bp_rotary_table_scalars scalars = {.rows = (int64_t)positions(builder),
+    const bp_rotary_table_scalars scalars = {.rows = (int64_t)rows,
                                              .width = (int64_t)rotary->width,
-                                             .decode = builder->mode == BP_MODE_DECODE,
+                                             .decode =
+                                                 builder->mode == BP_MODE_DECODE && !slots(builder),
                                              .theta = rotary->theta,
                                              .factor = rotary->scaling.factor,
                                              .low = rotary->scaling.low,
@@ -96,6 +128,7 @@ void bp_rotary_rotate(bp_builder *builder, const bp_rotary *rotary, uint64_t hea
     bp_ref *table = rotary->table == 0 ? &builder->shared : &builder->shared_second;
     if (!bp_ref_present(*table)) {
         *table = make_table(builder, rotary);
+        *table = slots(builder) ? pick_positions(builder, rotary, *table) : *table;
     }
     const uint64_t apart = rotary->apart != 0 ? rotary->apart : rotary->width;
     const bp_rotary_scalars scalars = {.rows = (int64_t)builder->rows,

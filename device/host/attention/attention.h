@@ -118,6 +118,7 @@ static inline uint64_t bp_attention_element(const bp_attention_shape *s, uint64_
 uint64_t bp_attention_forward_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_backward_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_decode_workspace(const void *scalars, const uint8_t *dtypes);
+uint64_t bp_attention_slots_workspace(const void *scalars, const uint8_t *dtypes);
 
 /* Floats of a workspace that f32 needs; what else there is comes after them. Those of backward do
  * not grow beyond a block. */
@@ -200,5 +201,67 @@ static inline float *bp_worker_part(void *work, uint64_t bytes, uint32_t worker)
  * Backward: one per sample and key-value head. */
 uint64_t bp_attention_forward_tasks(const void *scalars);
 uint64_t bp_attention_backward_tasks(const void *scalars);
+
+/* What a row of attention_slots looks at, in rows of the caches: `near` keys from near_first on,
+ * and count - near from own_first on. */
+typedef struct bp_slot_row {
+    bool there;
+    uint64_t enters;
+    uint64_t count;
+    uint64_t near;
+    uint64_t near_first;
+    uint64_t own_first;
+} bp_slot_row;
+
+static inline bp_slot_row bp_slot_row_of(const bp_attention_slots_scalars *s,
+                                         const bp_attention_slots_pointers *p, uint64_t r)
+{
+    const int64_t position = ((const int32_t *)p->positions)[r];
+    const int64_t region = ((const int32_t *)p->places)[r];
+    const int64_t shared = ((const int32_t *)p->places)[(uint64_t)s->rows + r];
+    const bool begun = position < shared;
+    if (position < 0 || region < 0 || region >= s->regions || shared < 0 || shared > s->prompt ||
+        (!begun && (position - shared >= s->most || r >= (uint64_t)s->slots))) {
+        return (bp_slot_row){.there = false};
+    }
+    const uint64_t at = (uint64_t)position, split = (uint64_t)shared;
+    const uint64_t prompt = (uint64_t)(region * s->prompt);
+    const uint64_t own = (uint64_t)(s->regions * s->prompt) + r * (uint64_t)s->most;
+    const uint64_t window = (uint64_t)s->window;
+    const uint64_t first = window != 0 && at + 1 > window ? at + 1 - window : 0;
+    return (bp_slot_row){.there = true,
+                         .enters = begun ? prompt + at : own + (at - split),
+                         .count = at + 1 - first,
+                         .near = first < split ? bp_least(split, at + 1) - first : 0,
+                         .near_first = prompt + first,
+                         .own_first = own + (first > split ? first - split : 0)};
+}
+
+/* Which rows a task has, of its key-value head number % kv_heads. */
+static inline uint64_t bp_slots_tasks(const bp_attention_slots_scalars *s)
+{
+    return (uint64_t)s->kv_heads * (s->together != 0 ? 1 : (uint64_t)s->rows);
+}
+
+/* The keys and values of rows first .. end - 1 enter. */
+static inline void bp_slots_enter(const bp_host_call *call, uint64_t kv_head, uint64_t first,
+                                  uint64_t end)
+{
+    const bp_attention_slots_scalars *s = call->scalars;
+    const bp_attention_slots_pointers *p = call->pointers;
+    const uint64_t width = (uint64_t)s->head_width, pitch = (uint64_t)s->kv_heads * width;
+    const uint64_t row = (uint64_t)s->heads * width + 2 * pitch;
+    const size_t element = bp_dtype_bytes((bp_dtype)call->dtypes[0]);
+    for (uint64_t r = first; r < end; r++) {
+        const bp_slot_row at = bp_slot_row_of(s, p, r);
+        const uint64_t k = r * row + ((uint64_t)s->heads + kv_head) * width;
+        const uint64_t to = (at.enters * pitch + kv_head * width) * element;
+        if (at.there) {
+            memcpy((char *)p->k_cache + to, (const char *)p->qkv + k * element, width * element);
+            memcpy((char *)p->v_cache + to, (const char *)p->qkv + (k + pitch) * element,
+                   width * element);
+        }
+    }
+}
 
 #endif

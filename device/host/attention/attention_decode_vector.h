@@ -4,8 +4,11 @@
 
 /* A key-value head's caches, and a worker's memory. */
 typedef struct cached {
-    const void *k; /* row j at j * pitch, of that type */
+    const void *k; /* row j < near at j * pitch, of that type */
     const void *v;
+    const void *own_k; /* the others at (j - near) * pitch */
+    const void *own_v;
+    int64_t near;
     bp_dtype type;
     int64_t pitch;
     int64_t width;
@@ -17,9 +20,10 @@ typedef struct cached {
     float *out;   /* (width) */
 } cached;
 
-/* score_j = q . k_j, fused, in order of the elements: sixteen keys side by side, their elements
- * transposed sixteen at a time. */
-static void decode_products(const cached *c, const float *q, int64_t count)
+/* score_j = q . k_j of rows at `keys_at`, fused, in order of the elements: sixteen keys side by
+ * side, their elements transposed sixteen at a time. */
+static void decode_products(const cached *c, const float *q, const void *keys_at, int64_t count,
+                            float *score)
 {
     for (int64_t j = 0; j < count; j += BP_V) {
         float plain[BP_V * BP_V], transposed[BP_V * BP_V];
@@ -27,7 +31,7 @@ static void decode_products(const cached *c, const float *q, int64_t count)
         bp_v dot = bp_v_set(0.0f);
         for (int64_t d = 0; d < c->width; d += BP_V) {
             int64_t run = lower(c->width - d, BP_V), pitch = c->pitch;
-            const void *k = bp_element_at(c->k, j * pitch + d, c->type);
+            const void *k = bp_element_at(keys_at, j * pitch + d, c->type);
             if (c->type != BP_F32) {
                 FORM->load(plain, BP_V, k, pitch, keys, run, c->type);
                 k = plain;
@@ -40,9 +44,9 @@ static void decode_products(const cached *c, const float *q, int64_t count)
             }
         }
         if (keys == BP_V) {
-            bp_v_store(c->score + j, dot, bp_part_whole());
+            bp_v_store(score + j, dot, bp_part_whole());
         } else {
-            bp_v_store(c->score + j, dot, bp_part_first((uint64_t)keys));
+            bp_v_store(score + j, dot, bp_part_first((uint64_t)keys));
         }
     }
 }
@@ -63,6 +67,22 @@ static void decode_sums(const cached *c, const float *v, int64_t pitch, int64_t 
     }
 }
 
+/* The sums go on over `count` rows at `values`, whose scores are those from `first` on. */
+static void decode_values(const cached *c, const void *values, int64_t first, int64_t count,
+                          float *out)
+{
+    if (c->type == BP_F32) {
+        decode_sums(c, values, c->pitch, first, count, out);
+        return;
+    }
+    for (int64_t j = 0; j < count; j += BP_ATTENTION_CACHED) {
+        int64_t run = lower(count - j, BP_ATTENTION_CACHED);
+        FORM->load(c->some, c->width, bp_element_at(values, j * c->pitch, c->type), c->pitch, run,
+                   c->width, c->type);
+        decode_sums(c, c->some, c->width, first + j, run, out);
+    }
+}
+
 static void decode_row(const cached *c, const void *q, int64_t count, void *out)
 {
     const float *query = q;
@@ -70,22 +90,27 @@ static void decode_row(const cached *c, const void *q, int64_t count, void *out)
         FORM->load(c->query, 0, q, 0, 1, c->width, c->type);
         query = c->query;
     }
-    decode_products(c, query, count);
+    const int64_t near = lower(c->near, count);
+    float *sums = c->type == BP_F32 ? out : c->out;
+    if (near > 0) {
+        decode_products(c, query, c->k, near, c->score);
+    }
+    if (near < count) {
+        decode_products(c, query, c->own_k, count - near, c->score + near);
+    }
     float most = scale_max(c->score, (uint64_t)count, c->scale);
     most = c->cap > 0.0f ? cap_max(c->score, (uint64_t)count, c->cap) : most;
     float sum = bp_v_row_exp(c->score, (uint64_t)count, most);
     bp_v_row_scale(c->score, (uint64_t)count, 1.0f / sum);
-    if (c->type == BP_F32) {
-        decode_sums(c, c->v, c->pitch, 0, count, out);
-        return;
+    if (near > 0) {
+        decode_values(c, c->v, 0, near, sums);
     }
-    for (int64_t j = 0; j < count; j += BP_ATTENTION_CACHED) {
-        int64_t run = lower(count - j, BP_ATTENTION_CACHED);
-        FORM->load(c->some, c->width, bp_element_at(c->v, j * c->pitch, c->type), c->pitch, run,
-                   c->width, c->type);
-        decode_sums(c, c->some, c->width, j, run, c->out);
+    if (near < count) {
+        decode_values(c, c->own_v, near, count - near, sums);
     }
-    FORM->store(out, 0, c->out, 0, 1, c->width, c->type);
+    if (c->type != BP_F32) {
+        FORM->store(out, 0, c->out, 0, 1, c->width, c->type);
+    }
 }
 
 static uint64_t decode_tasks(const void *scalars)
@@ -93,21 +118,28 @@ static uint64_t decode_tasks(const void *scalars)
     return bp_decode_tasks(scalars);
 }
 
+/* A worker's memory, behind the scores of so many positions. */
+static void cache_place(cached *c, float *work, int64_t positions)
+{
+    const uint64_t width = bp_size_align((uint64_t)c->width, BP_LANES);
+    c->score = work;
+    c->query = c->score + bp_size_align((uint64_t)positions, BP_LANES);
+    c->out = c->query + width;
+    c->some = c->out + width;
+}
+
 static cached cache_make(const bp_host_call *call, uint32_t worker)
 {
     const bp_attention_decode_scalars *s = call->scalars;
     const bp_attention_decode_pointers *p = call->pointers;
-    uint64_t width = bp_size_align((uint64_t)s->head_width, BP_LANES);
-    cached c = {
-        .type = bp_call_type(call, 0),
-        .pitch = s->kv_heads * s->head_width,
-        .width = s->head_width,
-        .scale = (float)s->scale,
-        .cap = (float)s->cap,
-        .score = bp_worker_part(p->work, bp_attention_decode_workspace(s, call->dtypes), worker)};
-    c.query = c.score + bp_size_align((uint64_t)s->positions, BP_LANES);
-    c.out = c.query + width;
-    c.some = c.out + width;
+    cached c = {.type = bp_call_type(call, 0),
+                .pitch = s->kv_heads * s->head_width,
+                .near = s->positions,
+                .width = s->head_width,
+                .scale = (float)s->scale,
+                .cap = (float)s->cap};
+    cache_place(&c, bp_worker_part(p->work, bp_attention_decode_workspace(s, call->dtypes), worker),
+                s->positions);
     return c;
 }
 
@@ -141,3 +173,61 @@ static void decode_run(const bp_host_call *call, uint64_t first, uint64_t last, 
 
 const bp_host_kernel BP_ISA(bp_attention_decode) = {decode_tasks, decode_run,
                                                     bp_attention_decode_workspace};
+
+static uint64_t slots_tasks(const void *scalars)
+{
+    return bp_slots_tasks(scalars);
+}
+
+/* The query heads of a key-value head in a row. */
+static void slots_row(cached *c, const bp_host_call *call, uint64_t row, uint64_t kv_head)
+{
+    const bp_attention_slots_scalars *s = call->scalars;
+    const bp_attention_slots_pointers *p = call->pointers;
+    const bp_slot_row at = bp_slot_row_of(s, p, row);
+    const int64_t group = s->heads / s->kv_heads, of = (int64_t)kv_head * c->width;
+    const int64_t near = (int64_t)at.near_first * c->pitch + of;
+    const int64_t own = (int64_t)at.own_first * c->pitch + of;
+    const size_t bytes = bp_dtype_bytes(c->type);
+    c->near = (int64_t)at.near;
+    c->k = bp_element_at(p->k_cache, near, c->type);
+    c->v = bp_element_at(p->v_cache, near, c->type);
+    c->own_k = bp_element_at(p->k_cache, own, c->type);
+    c->own_v = bp_element_at(p->v_cache, own, c->type);
+    for (int64_t i = 0; i < group; i++) {
+        const int64_t of_q = (int64_t)kv_head * group + i;
+        const int64_t q = ((int64_t)row * (s->heads + 2 * s->kv_heads) + of_q) * c->width;
+        char *out = (char *)p->out + (size_t)(((int64_t)row * s->heads + of_q) * c->width) * bytes;
+        if (at.there) {
+            decode_row(c, bp_element_at(p->qkv, q, c->type), (int64_t)at.count, out);
+        } else {
+            memset(out, 0, (size_t)c->width * bytes);
+        }
+    }
+}
+
+/* A task is a key-value head, of all rows or of one. */
+static void slots_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    const bp_attention_slots_scalars *s = call->scalars;
+    const bp_attention_slots_pointers *p = call->pointers;
+    const uint64_t kv_heads = (uint64_t)s->kv_heads;
+    cached c = {.type = bp_call_type(call, 0),
+                .pitch = s->kv_heads * s->head_width,
+                .width = s->head_width,
+                .scale = (float)s->scale,
+                .cap = (float)s->cap};
+    cache_place(&c, bp_worker_part(p->work, bp_attention_slots_workspace(s, call->dtypes), worker),
+                s->prompt + s->most);
+    for (uint64_t number = first; number < last; number++) {
+        const uint64_t begin = number / kv_heads;
+        const uint64_t end = s->together != 0 ? (uint64_t)s->rows : begin + 1;
+        bp_slots_enter(call, number % kv_heads, begin, end);
+        for (uint64_t row = begin; row < end; row++) {
+            slots_row(&c, call, row, number % kv_heads);
+        }
+    }
+}
+
+const bp_host_kernel BP_ISA(bp_attention_slots) = {slots_tasks, slots_run,
+                                                   bp_attention_slots_workspace};

@@ -83,15 +83,26 @@ uint64_t bp_attention_backward_workspace(const void *scalars, const uint8_t *dty
     return bp_size_mul(sizeof(float), floats);
 }
 
+static uint64_t decode_bytes(int64_t positions, int64_t width, const uint8_t *dtypes)
+{
+    uint64_t floats = rounded(positions);
+    if (halves(dtypes)) {
+        /* some rows of values, a query and its output */
+        floats = bp_size_add(floats, bp_size_mul(BP_ATTENTION_CACHED + 2, rounded(width)));
+    }
+    return bp_size_mul(sizeof(float), floats);
+}
+
 uint64_t bp_attention_decode_workspace(const void *scalars, const uint8_t *dtypes)
 {
     const bp_attention_decode_scalars *s = scalars;
-    uint64_t floats = rounded(s->positions);
-    if (halves(dtypes)) {
-        /* some rows of values, a query and its output */
-        floats = bp_size_add(floats, bp_size_mul(BP_ATTENTION_CACHED + 2, rounded(s->head_width)));
-    }
-    return bp_size_mul(sizeof(float), floats);
+    return decode_bytes(s->positions, s->head_width, dtypes);
+}
+
+uint64_t bp_attention_slots_workspace(const void *scalars, const uint8_t *dtypes)
+{
+    const bp_attention_slots_scalars *s = scalars;
+    return decode_bytes(s->prompt + s->most, s->head_width, dtypes);
 }
 
 uint64_t bp_attention_forward_tasks(const void *scalars)

@@ -55,7 +55,7 @@ check $? "replayed" "$out$err"
 # Phases of the plan; and its bytes are those of the run.
 run plan "${how[@]:1}" --json
 planned=$(json arena_bytes)
-[[ $code -eq 0 && $(json generating_bytes) -le $planned && $(json training_bytes) -le $planned && $(json slots) -eq 8 ]]
+[[ $code -eq 0 && $(json generating_bytes) -le $planned && $(json training_bytes) -le $planned && $(json slots) -eq 16 ]]
 check $? "plan: both phases" "$out$err"
 run "${how[@]}" --max-steps 1 --json --output-dir "$work/l"
 [[ $code -eq 0 && $(json arena_bytes) -eq $planned ]]

@@ -45,11 +45,11 @@ check $? "a row has its prompt, the completion and its other columns" "$row"
 grep -q 'no end token: every completion has 9 tokens' <<<"$err"
 check $? "that there is no end token is said" "$err"
 run "${take[@]}" --model tiny --output "$work/q.jsonl" --json --arena 1MiB
-[[ $code -eq 0 && $(json completions) -eq 15 && $(json tokens) -eq 135 && $(json truncated) -eq 15 && $(json slots) -eq 5 ]]
+[[ $code -eq 0 && $(json completions) -eq 15 && $(json tokens) -eq 135 && $(json truncated) -eq 15 && $(json slots) -eq 15 ]]
 check $? "--json" "$out$err"
 least=$(json arena_bytes)
 run "${take[@]}" --model tiny --output "$work/q.jsonl" --json --arena "$((least - 1))"
-[[ $code -eq 0 && $(json slots) -lt 5 && $(json arena_bytes) -lt $least ]]
+[[ $code -eq 0 && $(json slots) -lt 15 && $(json arena_bytes) -lt $least ]]
 check $? "fewer at once where there is less room" "$out$err"
 cmp -s "$work/o.jsonl" "$work/q.jsonl"
 check $? "and the same bytes" "$out$err"
@@ -79,6 +79,40 @@ run rollout --model "$work/e" --data "$work/m.jsonl" --chat-template chatml --nu
 grep -q '^{"prompt": \[{"role": "user", "content": "4:"}\], "completion": \[{"role": "assistant", "content": "' "$work/o.jsonl" &&
     grep -q '"a": 1}$' "$work/o.jsonl"
 check $? "messages stay messages" "$out$err$(cat "$work/o.jsonl")"
+
+# verifies face-65.70e7
+# Rewards: each completion's, the best of each prompt, those that reach a threshold; rows that train reads.
+best=(rollout --model "$work/e" --data "$work/rows.jsonl" --num-generations 9 --max-completion-length 6 --temperature 2)
+for i in 1 2 3 4; do printf '{"prompt": "%d:", "answer": %d}\n' $i $i; done >"$work/rows.jsonl"
+run "${best[@]}" --reward exact --reward contains --reward-weights 2,1 --output "$work/all.jsonl" --json
+[[ $code -eq 0 && $(wc -l <"$work/all.jsonl") -eq 36 && $(json written) -eq 36 ]]
+check $? "all completions, with rewards" "$out$err"
+grep -q '"completion": "2", "reward": 3, "rewards": {"exact": 1, "contains": 1}' "$work/all.jsonl" &&
+    grep -q '"reward": 0, "rewards": {"exact": 0, "contains": 0}' "$work/all.jsonl"
+check $? "the weighted sum and its parts" "$(head -3 "$work/all.jsonl")"
+run "${best[@]}" --reward exact --reward contains --reward-weights 2,1 --output "$work/best.jsonl" --best-of-n --json
+python3 - "$work/all.jsonl" "$work/best.jsonl" <<'END'
+import json, sys
+rows = [[json.loads(l) for l in open(p)] for p in sys.argv[1:]]
+best = {}
+for row in rows[0]:
+    if row["prompt"] not in best or row["reward"] > best[row["prompt"]]["reward"]:
+        best[row["prompt"]] = row
+sys.exit(rows[1] != list(best.values()) or len(best) != 4)
+END
+check $? "the best of each prompt, the first of equals" "$out$err$(cat "$work/best.jsonl")"
+run "${best[@]}" --reward exact --reward contains --reward-weights 2,1 --output "$work/most.jsonl" --reward-threshold 1
+cmp -s <(grep -v '"reward": 0,' "$work/all.jsonl") "$work/most.jsonl"
+check $? "those that reach a threshold" "$out$err$(cat "$work/most.jsonl")"
+run train --model "$work/e" --data "$work/best.jsonl" --max-steps 2 --per-device-train-batch-size 4 --max-seq-length 32 \
+    --quiet --output-dir "$work/r"
+check $code "train reads the best" "$out$err"
+run "${best[@]}" --output "$work/o.jsonl" --reward-command \
+    'echo "{\"name\":\"length\"}"; while read -r line; do id=${line#*:}; echo "{\"id\":${id%%,*},\"reward\":0.5}"; done'
+[[ $code -eq 0 && $(grep -c '"reward": 0.5, ' "$work/o.jsonl") -eq 36 && $out == *'mean reward 0.5, 36 written' ]]
+check $? "a command gives rewards" "$out$err$(head -2 "$work/o.jsonl")"
+expect 2 'best-of-n: there is nothing to choose by; expected --reward' "${best[@]}" --output "$work/o.jsonl" --best-of-n
+expect 2 'reward-threshold: there is nothing to choose by' "${best[@]}" --output "$work/o.jsonl" --reward-threshold 0
 
 # What is refused, by name.
 bad() { # CODE PATTERN LINE OPTIONS: a line behind two good ones

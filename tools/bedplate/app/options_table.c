@@ -26,7 +26,7 @@ enum {
     READS_VECTORS = READS | COMMAND_EMBED,
     READS_TEXTS = READS_VECTORS | COMMAND_DISTILL | COMMAND_ROLLOUT,
     PORTS = COMMAND_EXPORT | COMMAND_IMPORT,
-    REWARDS = LEARNS,
+    REWARDS = LEARNS | COMMAND_ROLLOUT,
     EVERY = 0xffffff
 };
 
@@ -662,6 +662,10 @@ static const option table[] = {
     {"slots", OPTION_TEXT, COMMAND_ROLLOUT | LEARNS, AT(slots), 0, 0, "auto", "N|auto", false,
      "the number of sequences that are generated at once; the result does not depend on it. auto: "
      "up to 16, as --arena has room"},
+    {"best-of-n", OPTION_FLAG, COMMAND_ROLLOUT, AT(best_of_n), 0, 0, "false", NULL, false,
+     "writes of each prompt the completion with the highest reward alone, the first of equals"},
+    {"reward-threshold", OPTION_REAL, COMMAND_ROLLOUT, AT(reward_threshold), -1e300, 1e300, NULL,
+     "F", false, "writes completions with at least this reward alone"},
 
     {"listing", OPTION_FLAG, COMMAND_PLAN, AT(listing), 0, 0, "false", NULL, false,
      "prints the programs op by op"},

@@ -278,6 +278,8 @@ typedef struct settings {
     uint64_t num_generations;
     uint64_t max_completion_length;
     const char *slots; /* a number, or auto */
+    bool best_of_n;
+    double reward_threshold;
 
     /* reports */
     bool json;

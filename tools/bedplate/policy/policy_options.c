@@ -168,7 +168,8 @@ static bp_status policy_choose_slots(session *s, uint32_t longest, const rollout
         bp_error_right(&s->error, "auto or 1 to 4096");
         return status;
     }
-    slots = slots < choice->generations ? slots : choice->generations;
+    const uint64_t all = (uint64_t)choice->generations * choice->prompts;
+    slots = slots < all ? slots : all;
     for (;; slots = (slots + 1) / 2) {
         uint64_t bytes = 0;
         rollout_spec(&s->spec, longest, choice, (uint32_t)slots);
@@ -193,6 +194,7 @@ bp_status policy_fill(session *s, uint32_t longest, rollout_choice *choice)
     s->batch_resolved = true; /* it says how many completions are compared */
     BP_TRY(policy_refuse(s));
     BP_TRY(policy_check_groups(s, choice));
+    choice->prompts = s->spec.batch * s->spec.accumulation / choice->generations;
     if (set->temperature <= 0.0) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
                             "at temperature 0 all completions of a prompt are the same; expected "
@@ -229,12 +231,13 @@ bp_status policy_phases_find(const bp_spec *spec, policy_phases *phases, bp_erro
         return BP_OK;
     }
     phases->slots = bp_spec_decode_rows(spec);
-    phases->tokens = spec->generate_context;
+    phases->tokens = spec->sequence;
     one.batch = one.accumulation = one.sequence = 1;
     one.loss_rows = one.length_count = one.sequence_chunk = 0;
     BP_TRY(dry_run_arena(&one, 0, &phases->generating, error));
     one = *spec;
     one.generate_context = one.generate_sequences = one.prefill_rows = 0;
+    one.generate_regions = one.generate_prompt = 0;
     return dry_run_arena(&one, 0, &phases->training, error);
 }
 

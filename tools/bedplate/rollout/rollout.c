@@ -9,7 +9,6 @@
 #include "core/base/math_inline.h"
 #include "core/base/random.h"
 #include "core/ops/convert.h"
-#include "device/devices.h"
 #include "device/host/vector/lanes.h"
 
 static const char where[] = "rollout";
@@ -18,7 +17,11 @@ static const char where[] = "rollout";
 
 void rollout_spec(bp_spec *spec, uint32_t longest, const rollout_choice *choice, uint32_t slots)
 {
-    spec->generate_context = longest + choice->most;
+    const uint32_t prompts = (slots + choice->generations - 1) / choice->generations + 1;
+    const bool few = choice->prompts > 0 && choice->prompts < prompts;
+    spec->generate_prompt = longest;
+    spec->generate_context = longest + (choice->most > 1 ? choice->most - 1 : 1);
+    spec->generate_regions = few ? choice->prompts : prompts;
     spec->prefill_rows = longest < PROMPT_ROWS ? longest : PROMPT_ROWS;
     spec->generate_sequences = slots;
 }
@@ -42,7 +45,7 @@ bp_status rollout_check(const bp_spec *spec, bp_error *error)
                               "cannot go on from one prompt",
                               "--model");
     }
-    if (spec->device != &bp_device_host) {
+    if (strcmp(spec->device->name, "host") != 0) {
         return rollout_refuse(error,
                               "on this device generating is not shown to have the bits of the "
                               "training forward; expected host",
@@ -72,10 +75,29 @@ bp_status rollout_check(const bp_spec *spec, bp_error *error)
     return BP_OK;
 }
 
-/* The logits behind the prompt, and what exponentials are summed from. */
+/* A slot: which completion goes on there. */
+typedef struct rollout_slot {
+    bool used;
+    uint32_t region;
+    uint32_t generation;
+} rollout_slot;
+
+/* A prompt that is held. */
+typedef struct rollout_region {
+    uint32_t prompt;
+    uint32_t next; /* the generation that gets a slot next; all: none is left */
+    uint32_t used; /* slots that go on from it */
+} rollout_region;
+
+/* What `work` holds: room for exponentials, then tables of slots and of regions. */
 uint64_t rollout_bytes(const bp_spec *spec)
 {
-    return bp_size_align(bp_size_mul(2 * sizeof(float), spec->config.vocabulary), 64);
+    const uint64_t slots = bp_spec_decode_rows(spec);
+    const uint64_t each = sizeof(rollout_slot) + sizeof(bp_slot) + sizeof(int32_t);
+    uint64_t bytes = bp_size_mul(sizeof(float), spec->config.vocabulary);
+    bytes = bp_size_add(bytes, bp_size_mul(slots, each));
+    bytes = bp_size_add(bytes, bp_size_mul(spec->generate_regions, sizeof(rollout_region)));
+    return bp_size_align(bytes, 64);
 }
 
 double rollout_uniform(const rollout_choice *choice, uint64_t row, uint32_t generation,
@@ -129,14 +151,29 @@ uint32_t rollout_draw(const float *logits, uint32_t count, double temperature, d
 typedef struct rollout {
     bp_runtime *runtime;
     const rollout_choice *choice;
-    float *asked; /* the logits behind the prompt */
+    const rollout_prompt *prompts;
+    uint32_t count; /* of them */
+    uint32_t next;  /* the prompt that is read next */
+    rollout_completion *made;
+    uint32_t slot_count;
+    uint32_t region_count;
     float *room;
+    rollout_slot *slots;
+    rollout_region *regions;
+    bp_slot *places;
+    int32_t *ids;
     bp_error *error;
 } rollout;
 
 static bool rollout_ended(const rollout *r, const rollout_completion *c)
 {
     return c->count > 0 && (c->finish == ROLLOUT_STOP || c->count == r->choice->most);
+}
+
+static rollout_completion *rollout_of(const rollout *r, const rollout_region *region,
+                                      uint32_t generation)
+{
+    return &r->made[(size_t)region->prompt * r->choice->generations + generation];
 }
 
 /* The next token of a completion, by the logits that are there. */
@@ -163,77 +200,150 @@ static bp_status rollout_next(rollout *r, const rollout_prompt *prompt, uint32_t
     return BP_OK;
 }
 
-/* The last token of each goes in; of one that has ended again, and what follows is not read. */
-static bp_status rollout_accept(rollout *r, const rollout_completion *c, uint32_t count)
+/* The generation of a region that gets a slot next: the first behind those that had one whose first
+ * token did not end it. */
+static void rollout_skip(const rollout *r, rollout_region *region)
 {
-    const uint32_t width = bp_spec_decode_rows(&r->runtime->plan->spec);
-    int32_t ids[ROLLOUT_SLOTS_MOST];
-    for (uint32_t i = 0; i < width; i++) {
-        const rollout_completion *from = &c[i < count ? i : 0];
-        ids[i] = from->ids[from->count - 1];
+    while (region->next < r->choice->generations &&
+           rollout_ended(r, rollout_of(r, region, region->next))) {
+        region->next++;
     }
-    return width > 1 ? bp_runtime_accept_each(r->runtime, ids)
-                     : bp_runtime_accept(r->runtime, ids, 1);
 }
 
-/* Generations first .. first + count - 1, from the prompt that was read. */
-static bp_status rollout_some(rollout *r, const rollout_prompt *prompt, uint32_t first,
-                              uint32_t count, rollout_completion *c)
+static bool rollout_free(const rollout *r, const rollout_region *region)
 {
-    const float *logits = r->asked;
-    size_t apart = 0;
+    return region->used == 0 && region->next == r->choice->generations;
+}
+
+/* Reads the next prompt into a region, and draws the first token of all its completions: the logits
+ * behind a prompt are the same for all. */
+static bp_status rollout_read(rollout *r, uint32_t number)
+{
+    rollout_region *region = &r->regions[number];
+    const rollout_prompt *prompt = &r->prompts[r->next];
+    *region = (rollout_region){.prompt = r->next++};
+    BP_TRY(bp_runtime_read_prompt(r->runtime, number, prompt->ids, prompt->count));
+    for (uint32_t g = 0; g < r->choice->generations; g++) {
+        BP_TRY(rollout_next(r, prompt, g, r->runtime->logits_host, rollout_of(r, region, g)));
+    }
+    rollout_skip(r, region);
+    return BP_OK;
+}
+
+/* The region of the earliest prompt of which a completion waits, else one into which the next
+ * prompt was read; region_count: there is none. */
+static bp_status rollout_waiting(rollout *r, uint32_t *found)
+{
     for (;;) {
-        bool goes_on = false;
-        for (uint32_t i = 0; i < count; i++) {
-            if (!rollout_ended(r, &c[i])) {
-                BP_TRY(rollout_next(r, prompt, first + i, logits + i * apart, &c[i]));
-                goes_on = goes_on || !rollout_ended(r, &c[i]);
+        uint32_t room = r->region_count;
+        *found = r->region_count;
+        for (uint32_t i = 0; i < r->region_count; i++) {
+            const rollout_region *at = &r->regions[i];
+            const bool waits = at->next < r->choice->generations;
+            if (waits && (*found == r->region_count || at->prompt < r->regions[*found].prompt)) {
+                *found = i;
             }
+            room = room == r->region_count && rollout_free(r, at) ? i : room;
         }
-        if (!goes_on) {
+        if (*found < r->region_count || room == r->region_count || r->next == r->count) {
             return BP_OK;
         }
-        BP_TRY(rollout_accept(r, c, count));
-        logits = r->runtime->logits_host;
-        apart = r->runtime->plan->spec.config.vocabulary;
+        BP_TRY(rollout_read(r, room));
     }
 }
 
-static bp_status rollout_prompt_run(rollout *r, const rollout_prompt *prompt, rollout_completion *c)
+/* Slots without a completion get the next ones, in the order of prompts and generations. */
+static bp_status rollout_fill(rollout *r, bool *any)
 {
-    const uint32_t width = bp_spec_decode_rows(&r->runtime->plan->spec);
-    const uint32_t all = r->choice->generations;
-    BP_TRY(bp_runtime_restart(r->runtime));
-    BP_TRY(bp_runtime_accept(r->runtime, prompt->ids, prompt->count));
-    memcpy(r->asked, r->runtime->logits_host,
-           r->runtime->plan->spec.config.vocabulary * sizeof *r->asked);
-    for (uint32_t first = 0; first < all; first += width) {
-        bool kept = true;
-        if (first > 0) {
-            BP_TRY(bp_runtime_rewind(r->runtime, prompt->count, &kept));
+    *any = false;
+    for (uint32_t i = 0; i < r->slot_count; i++) {
+        rollout_slot *slot = &r->slots[i];
+        uint32_t found = r->region_count;
+        if (!slot->used) {
+            BP_TRY(rollout_waiting(r, &found));
         }
-        BP_TRY(
-            rollout_some(r, prompt, first, all - first < width ? all - first : width, c + first));
+        if (found < r->region_count) {
+            rollout_region *region = &r->regions[found];
+            *slot = (rollout_slot){true, found, region->next++};
+            region->used++;
+            rollout_skip(r, region);
+        }
+        *any = *any || slot->used;
     }
     return BP_OK;
+}
+
+/* The last token of each slot's completion goes in, and the next one comes out. */
+static bp_status rollout_decode(rollout *r)
+{
+    const uint32_t vocabulary = r->runtime->plan->spec.config.vocabulary;
+    for (uint32_t i = 0; i < r->slot_count; i++) {
+        const rollout_slot *slot = &r->slots[i];
+        const rollout_region *region = &r->regions[slot->region];
+        const uint32_t shared = slot->used ? r->prompts[region->prompt].count : 0;
+        const rollout_completion *c = slot->used ? rollout_of(r, region, slot->generation) : NULL;
+        r->ids[i] = c != NULL ? c->ids[c->count - 1] : 0;
+        r->places[i] = (bp_slot){.position = c != NULL ? (int32_t)(shared + c->count - 1) : 0,
+                                 .region = (int32_t)slot->region,
+                                 .shared = c != NULL ? (int32_t)shared : -1};
+    }
+    BP_TRY(bp_runtime_decode_slots(r->runtime, r->ids, r->places));
+    for (uint32_t i = 0; i < r->slot_count; i++) {
+        rollout_slot *slot = &r->slots[i];
+        rollout_region *region = &r->regions[slot->region];
+        if (!slot->used) {
+            continue;
+        }
+        rollout_completion *c = rollout_of(r, region, slot->generation);
+        BP_TRY(rollout_next(r, &r->prompts[region->prompt], slot->generation,
+                            r->runtime->logits_host + (size_t)i * vocabulary, c));
+        slot->used = !rollout_ended(r, c);
+        region->used -= slot->used ? 0 : 1;
+    }
+    return BP_OK;
+}
+
+/* Where things lie in `work`. */
+static rollout rollout_begin(bp_runtime *runtime, const rollout_choice *choice, void *work)
+{
+    const bp_spec *spec = &runtime->plan->spec;
+    rollout r = {.runtime = runtime,
+                 .choice = choice,
+                 .slot_count = bp_spec_decode_rows(spec),
+                 .region_count = spec->generate_regions,
+                 .room = work};
+    r.slots = (rollout_slot *)(void *)(r.room + spec->config.vocabulary);
+    r.places = (bp_slot *)(void *)(r.slots + r.slot_count);
+    r.ids = (int32_t *)(void *)(r.places + r.slot_count);
+    r.regions = (rollout_region *)(void *)(r.ids + r.slot_count);
+    for (uint32_t i = 0; i < r.slot_count; i++) {
+        r.slots[i] = (rollout_slot){.used = false};
+    }
+    for (uint32_t i = 0; i < r.region_count; i++) {
+        r.regions[i] = (rollout_region){.next = choice->generations};
+    }
+    return r;
 }
 
 bp_status rollout_run(bp_runtime *runtime, const rollout_choice *choice,
                       const rollout_prompt *prompts, uint32_t count,
                       rollout_completion *completions, void *work, bp_error *error)
 {
-    const uint32_t vocabulary = runtime->plan->spec.config.vocabulary;
-    rollout r = {.runtime = runtime,
-                 .choice = choice,
-                 .asked = work,
-                 .room = (float *)work + vocabulary,
-                 .error = error};
+    rollout r = rollout_begin(runtime, choice, work);
+    bool any = true;
+    r.prompts = prompts;
+    r.count = count;
+    r.made = completions;
+    r.error = error;
     for (uint64_t i = 0; i < (uint64_t)count * choice->generations; i++) {
         completions[i].count = 0;
         completions[i].finish = ROLLOUT_LENGTH;
     }
-    for (uint32_t p = 0; p < count; p++) {
-        BP_TRY(rollout_prompt_run(&r, &prompts[p], completions + (size_t)p * choice->generations));
+    for (;;) {
+        BP_TRY(rollout_fill(&r, &any));
+        if (!any) {
+            return BP_OK;
+        }
+        BP_TRY(rollout_decode(&r));
     }
-    return BP_OK;
 }

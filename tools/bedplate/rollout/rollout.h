@@ -11,7 +11,7 @@
 #include "core/run/runtime.h"
 #include "tools/bedplate/app/settings.h"
 
-#define ROLLOUT_SLOTS_MOST 4096
+#define ROLLOUT_SLOTS_MOST 4096 /* sequences at once */
 
 typedef enum rollout_finish {
     ROLLOUT_STOP,  /* by a token that ends a text, which is the last one */
@@ -39,10 +39,13 @@ typedef struct rollout_choice {
     uint64_t step; /* names the random numbers with row, generation and position */
     bool (*ends)(const void *user, uint32_t id); /* whether a text ends at this token */
     const void *user;
+    uint32_t prompts; /* of a call, at most; 0: any number */
 } rollout_choice;
 
 /* Gives the spec the decode programs that prompts of up to `longest` tokens need, with so many
- * sequences at once. */
+ * sequences at once. A slot whose completion has ended takes the next one in the order of prompts
+ * and generations; prompts are read and held once for all their completions, as many of them as
+ * keep the slots busy. */
 void rollout_spec(bp_spec *spec, uint32_t longest, const rollout_choice *choice, uint32_t slots);
 
 /* BP_ERR_USAGE with the reason where completions of this spec would not be what is said above: a

@@ -9,6 +9,7 @@
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/models/end_tokens.h"
+#include "tools/bedplate/reward/reward.h"
 #include "tools/bedplate/rollout/prompts.h"
 #include "tools/bedplate/session/dry_run.h"
 #include "tools/formats/family/family.h"
@@ -28,13 +29,21 @@ typedef struct rollouts {
     uint32_t round;    /* prompts */
     rollout_prompt *asked;
     rollout_completion *made;
+    reward_case *cases;
+    double *scores; /* (completions, rewards.count) */
     void *work;
-    rollout_text text;
+    rollout_text *texts; /* of a round's completions; owned */
+    uint32_t text_count;
+    reward_set rewards;
+    bool rewarded;
     FILE *file;
     output out;
     uint64_t written;
+    uint64_t made_count;
     uint64_t tokens;
     uint64_t cut;
+    uint64_t scored; /* completions that have a reward, and the sum of these */
+    double sum;
     double seconds;
 } rollouts;
 
@@ -68,7 +77,7 @@ static bp_status rollouts_find_ends(rollouts *r)
 static bp_status rollouts_choose_slots(rollouts *r)
 {
     session *s = &r->s;
-    const uint64_t all = r->choice.generations;
+    const uint64_t all = bp_size_mul(r->choice.generations, r->prompts.count);
     const bool chosen = strcmp(s->set->slots, "auto") != 0;
     char *end = NULL;
     uint64_t slots = chosen ? strtoull(s->set->slots, &end, 10) : SLOTS_USUAL;
@@ -105,7 +114,16 @@ static bp_status rollouts_take(rollouts *r)
     const uint64_t asked = bp_size_align(r->round * sizeof *r->asked, 64);
     const uint64_t made = bp_size_align(bp_size_mul(all, sizeof *r->made), 64);
     const uint64_t ids = bp_size_align(bp_size_mul(tokens, sizeof(int32_t)), 64);
-    const uint64_t bytes = bp_size_add(bp_size_add(asked, made), bp_size_mul(2, ids));
+    const uint64_t cases = bp_size_align(bp_size_mul(all, sizeof *r->cases), 64);
+    const uint64_t scores =
+        bp_size_align(bp_size_mul(bp_size_mul(all, r->rewards.count), sizeof(double)), 64);
+    const uint64_t before = bp_size_add(bp_size_add(asked, made), bp_size_mul(2, ids));
+    const uint64_t bytes = bp_size_add(bp_size_add(before, cases), scores);
+    r->texts = calloc(all, sizeof *r->texts);
+    r->text_count = r->texts != NULL ? (uint32_t)all : 0;
+    if (r->texts == NULL) {
+        return bp_error_set(&r->s.error, BP_ERR_FIT, where, "no memory for the texts", "");
+    }
     BP_TRY(memory_take(&r->held, bp_size_add(bytes, rollout_bytes(&r->s.spec)), false,
                        "host memory", &r->s.error));
     char *at = r->held.address;
@@ -116,6 +134,8 @@ static bp_status rollouts_take(rollouts *r)
         r->made[i] = (rollout_completion){.ids = (int32_t *)(void *)(at + place),
                                           .logps = (float *)(void *)(at + place + ids)};
     }
+    r->cases = (reward_case *)(void *)(at + before);
+    r->scores = (double *)(void *)(at + before + cases);
     r->work = at + bytes;
     return BP_OK;
 }
@@ -134,7 +154,7 @@ static bool rollouts_replaces(const bp_jinja_value *key)
 {
     static const char *const names[] = {"prompt", "messages", "completion", "completion_ids",
                                         "finish", "tokens",   "generation", "prompt_ids",
-                                        "logp",   "logps"};
+                                        "logp",   "logps",    "reward",     "rewards"};
     bool found = false;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         found = found || bp_jinja_is(key, names[i]);
@@ -143,14 +163,15 @@ static bool rollouts_replaces(const bp_jinja_value *key)
 }
 
 /* prompt and completion: texts, or messages. */
-static bp_status rollouts_put_texts(rollouts *r, const bp_jinja_value *row)
+static bp_status rollouts_put_texts(rollouts *r, const bp_jinja_value *row,
+                                    const rollout_text *text)
 {
     bp_json_writer *json = &r->out.json;
     const bp_jinja_value name = bp_jinja_string("prompt", 6);
     const bp_jinja_value *prompt = bp_jinja_dict_get(row->is.dict, "prompt", 6);
     if (prompt != NULL && prompt->kind == BP_JINJA_STRING) {
         BP_TRY(rollouts_put(r, &name, prompt));
-        bp_json_put_bytes(json, "completion", r->text.bytes, r->text.count);
+        bp_json_put_bytes(json, "completion", text->bytes, text->count);
         return BP_OK;
     }
     bp_jinja_value turns =
@@ -160,7 +181,7 @@ static bp_status rollouts_put_texts(rollouts *r, const bp_jinja_value *row)
     json_list(&r->out, "completion");
     json_item(&r->out);
     json_text(&r->out, "role", "assistant");
-    bp_json_put_bytes(json, "content", r->text.bytes, r->text.count);
+    bp_json_put_bytes(json, "content", text->bytes, text->count);
     json_close(&r->out);
     json_list_end(&r->out);
     return BP_OK;
@@ -183,16 +204,30 @@ static void rollouts_put_logps(rollouts *r, const rollout_completion *c)
     json_list_end(&r->out);
 }
 
-static bp_status rollouts_write(rollouts *r, uint64_t row_number, uint32_t generation,
-                                const rollout_prompt *prompt, const rollout_completion *c)
+/* The reward and its parts; what is no number is null. */
+static void rollouts_put_rewards(rollouts *r, const double *scores)
 {
-    const rollout_row *row = &r->prompts.rows[row_number];
+    if (!r->rewarded) {
+        return;
+    }
+    json_real(&r->out, "reward", reward_total(&r->rewards, scores), 17);
+    json_open(&r->out, "rewards");
+    for (uint32_t f = 0; f < r->rewards.count; f++) {
+        json_real(&r->out, reward_name(&r->rewards, f), scores[f], 17);
+    }
+    json_close(&r->out);
+}
+
+/* Completion number i of the round, of the row. */
+static bp_status rollouts_write(rollouts *r, const rollout_row *row, uint32_t i)
+{
+    const rollout_completion *c = &r->made[i];
     bp_jinja_value values;
     BP_TRY(rollout_prompts_values(&r->prompts, row, &values));
-    BP_TRY(rollout_text_make(&r->text, &r->s, prompt, c));
     json_begin(&r->out);
-    BP_TRY(rollouts_put_texts(r, &values));
-    json_count(&r->out, "generation", generation);
+    BP_TRY(rollouts_put_texts(r, &values, &r->texts[i]));
+    rollouts_put_rewards(r, r->scores + (size_t)i * r->rewards.count);
+    json_count(&r->out, "generation", i % r->choice.generations);
     json_text(&r->out, "finish", c->finish == ROLLOUT_STOP ? "stop" : "length");
     json_count(&r->out, "tokens", c->count);
     rollouts_put_logps(r, c);
@@ -200,14 +235,73 @@ static bp_status rollouts_write(rollouts *r, uint64_t row_number, uint32_t gener
         json_ids(&r->out, "prompt_ids", row->ids, row->count);
         json_ids(&r->out, "completion_ids", c->ids, c->count);
     }
-    for (uint32_t i = 0; i < values.is.dict->count; i++) {
-        const bp_jinja_pair *pair = &values.is.dict->pairs[i];
+    for (uint32_t k = 0; k < values.is.dict->count; k++) {
+        const bp_jinja_pair *pair = &values.is.dict->pairs[k];
         if (!rollouts_replaces(&pair->key)) {
             BP_TRY(rollouts_put(r, &pair->key, &pair->value));
         }
     }
     json_end(&r->out);
     r->written++;
+    return BP_OK;
+}
+
+/* Texts, and what they are worth. */
+static bp_status rollouts_judge(rollouts *r, uint64_t first, uint32_t count)
+{
+    const uint32_t n = r->choice.generations;
+    for (uint32_t i = 0; i < count * n; i++) {
+        const rollout_row *row = &r->prompts.rows[first + i / n];
+        const rollout_completion *c = &r->made[i];
+        BP_TRY(rollout_text_make(&r->texts[i], &r->s, &r->asked[i / n], c));
+        r->cases[i] = (reward_case){.id = first * n + i,
+                                    .prompt = row->text,
+                                    .prompt_bytes = row->text_bytes,
+                                    .completion = r->texts[i].bytes,
+                                    .completion_bytes = r->texts[i].count,
+                                    .answer = row->answer,
+                                    .answer_bytes = row->answer_bytes,
+                                    .row = row->line,
+                                    .row_bytes = row->line_bytes,
+                                    .ids = c->ids,
+                                    .id_count = c->count,
+                                    .truncated = c->finish == ROLLOUT_LENGTH};
+        r->made_count++;
+        r->tokens += c->count;
+        r->cut += c->finish == ROLLOUT_LENGTH ? 1 : 0;
+    }
+    return r->rewarded ? reward_score(&r->rewards, r->cases, count * n, r->scores, &r->s.error)
+                       : BP_OK;
+}
+
+static double rollouts_reward(const rollouts *r, uint32_t i)
+{
+    return r->rewarded ? reward_total(&r->rewards, r->scores + (size_t)i * r->rewards.count) : 0.0;
+}
+
+/* Those of a prompt's completions, from number `from` of the round on, that are asked for: all, or
+ * the best, the first of equals, or those that reach the threshold. */
+static bp_status rollouts_choose(rollouts *r, const rollout_row *row, uint32_t from)
+{
+    const settings *set = r->s.set;
+    const uint32_t end = from + r->choice.generations;
+    const bool least = option_given(set, "reward-threshold");
+    uint32_t best = end;
+    for (uint32_t i = from; i < end; i++) {
+        const double reward = rollouts_reward(r, i);
+        const bool known = reward == reward;
+        r->scored += known ? 1 : 0;
+        r->sum += known ? reward : 0.0;
+        if (known && (best == end || reward > rollouts_reward(r, best))) {
+            best = i;
+        }
+    }
+    for (uint32_t i = from; i < end; i++) {
+        const double reward = rollouts_reward(r, i);
+        if ((!set->best_of_n || i == best) && (!least || reward >= set->reward_threshold)) {
+            BP_TRY(rollouts_write(r, row, i));
+        }
+    }
     return BP_OK;
 }
 
@@ -222,10 +316,9 @@ static bp_status rollouts_round(rollouts *r, uint64_t first, uint32_t count)
     const double began = clock_seconds();
     BP_TRY(rollout_run(&r->s.runtime, &r->choice, r->asked, count, r->made, r->work, &r->s.error));
     r->seconds += clock_seconds() - began;
-    for (uint32_t i = 0; i < count * n; i++) {
-        r->tokens += r->made[i].count;
-        r->cut += r->made[i].finish == ROLLOUT_LENGTH ? 1 : 0;
-        BP_TRY(rollouts_write(r, first + i / n, i % n, &r->asked[i / n], &r->made[i]));
+    BP_TRY(rollouts_judge(r, first, count));
+    for (uint32_t p = 0; p < count; p++) {
+        BP_TRY(rollouts_choose(r, &r->prompts.rows[first + p], p * n));
     }
     return BP_OK;
 }
@@ -260,7 +353,11 @@ static void rollouts_print(rollouts *r)
     if (s->set->json) {
         json_begin(&out);
         json_count(&out, "prompts", r->prompts.count);
-        json_count(&out, "completions", r->written);
+        json_count(&out, "completions", r->made_count);
+        json_count(&out, "written", r->written);
+        if (r->rewarded) {
+            json_real(&out, "reward", r->sum / (double)r->scored, 17);
+        }
         json_count(&out, "tokens", r->tokens);
         json_count(&out, "truncated", r->cut);
         json_count(&out, "slots", bp_spec_decode_rows(&s->spec));
@@ -272,7 +369,7 @@ static void rollouts_print(rollouts *r)
     } else {
         bp_text_string(&out.text, s->set->output);
         bp_text_string(&out.text, ": ");
-        bp_text_grouped(&out.text, r->written);
+        bp_text_grouped(&out.text, r->made_count);
         bp_text_string(&out.text, " completions of ");
         bp_text_grouped(&out.text, r->prompts.count);
         bp_text_string(&out.text, " prompts, ");
@@ -281,9 +378,34 @@ static void rollouts_print(rollouts *r)
         bp_text_fixed(&out.text, (double)r->tokens / r->seconds, 1);
         bp_text_string(&out.text, " a second; ");
         bp_text_grouped(&out.text, r->cut);
-        bp_text_string(&out.text, " without an end token\n");
+        bp_text_string(&out.text, " without an end token");
+        if (r->rewarded) {
+            bp_text_string(&out.text, "; mean reward ");
+            bp_text_general(&out.text, r->sum / (double)r->scored, 4);
+            bp_text_string(&out.text, ", ");
+            bp_text_grouped(&out.text, r->written);
+            bp_text_string(&out.text, " written");
+        }
+        bp_text_char(&out.text, '\n');
     }
     output_end(&out);
+}
+
+static bp_status rollouts_open_rewards(rollouts *r)
+{
+    const settings *set = r->s.set;
+    if (set->rewards.count == 0 && set->reward_command == NULL) {
+        const char *choice = set->best_of_n                          ? "--best-of-n"
+                             : option_given(set, "reward-threshold") ? "--reward-threshold"
+                                                                     : NULL;
+        return choice == NULL ? BP_OK
+                              : bp_error_set(&r->s.error, BP_ERR_USAGE, where,
+                                             "there is nothing to choose by; expected --reward or "
+                                             "--reward-command",
+                                             choice);
+    }
+    r->rewarded = true;
+    return reward_open(&r->rewards, set, &r->s.error);
 }
 
 static bp_status rollouts_begin(rollouts *r, const settings *set)
@@ -313,6 +435,8 @@ static bp_status rollouts_begin(rollouts *r, const settings *set)
         return bp_error_set(&s->error, BP_ERR_DATA, where, "there are too many completions",
                             "--num-generations");
     }
+    r->choice.prompts = (uint32_t)r->prompts.count;
+    BP_TRY(rollouts_open_rewards(r));
     return rollouts_find_ends(r);
 }
 
@@ -331,7 +455,13 @@ int cmd_rollout(const settings *set)
 {
     static rollouts r;
     const int code = session_report(&r.s, rollouts_run(&r, set));
-    rollout_text_free(&r.text);
+    for (uint32_t i = 0; i < r.text_count; i++) {
+        rollout_text_free(&r.texts[i]);
+    }
+    free(r.texts);
+    if (r.rewarded) {
+        reward_close(&r.rewards);
+    }
     memory_give_back(&r.held);
     rollout_prompts_close(&r.prompts);
     session_end(&r.s);

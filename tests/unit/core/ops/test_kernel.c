@@ -125,6 +125,7 @@ static const require_row requires[] = {
     ROW(attention_forward, kv_heads, 0, false),
     ROW(attention_backward, kv_heads, 0, false),
     ROW(attention_decode, kv_heads, 0, false),
+    ROW(attention_slots, kv_heads, 0, false),
     ROW(tree_sum, pieces, 0, false),
     ROW(tree_sum, pieces, 1024, true),
     ROW(tree_sum, pieces, 1025, false),

@@ -223,6 +223,11 @@ CHANGE(smooth_regression, s->smoothing = 0.1; s->config.task = BP_TASK_REGRESSIO
        s->config.classes = 1;)
 CHANGE(smooth_labels, s->smoothing = 0.1; s->config.task = BP_TASK_LABELS; s->config.classes = 3;)
 CHANGE(smooth_vectors, embed(s); s->smoothing = 0.1;)
+CHANGE(slots, s->generate_context = 8; s->generate_regions = 2; s->generate_prompt = 7;)
+CHANGE(slots_many, s->generate_context = 8; s->generate_regions = 4097; s->generate_prompt = 7;)
+CHANGE(slots_full, s->generate_context = 8; s->generate_regions = 2; s->generate_prompt = 8;)
+CHANGE(slots_empty, s->generate_context = 8; s->generate_regions = 2;)
+CHANGE(slots_none, s->generate_context = 8; s->generate_prompt = 7;)
 CHANGE(policy, s->policy_temperature = 1000.0; s->generate_context = 8;)
 CHANGE(policy_negative, s->policy_temperature = -0.1;)
 CHANGE(policy_hot, s->policy_temperature = 1000.1;)
@@ -434,6 +439,11 @@ static const struct {
     {noise, NULL},
     {noise_negative, "neftune-noise-alpha"},
     {noise_numbers, "neftune-noise-alpha"},
+    {slots, NULL},
+    {slots_many, "generate-regions"},
+    {slots_full, "generate-prompt"},
+    {slots_empty, "generate-prompt"},
+    {slots_none, "generate-prompt"},
     {policy, NULL},
     {policy_negative, "temperature"},
     {policy_hot, "temperature"},

@@ -173,6 +173,9 @@ static void row_test(bp_kernel kernel)
     if (kernel == BP_KERNEL_rows_begin) {
         skip(); /* of the host alone: a program with them is refused when it is linked */
     }
+    if (kernel == BP_KERNEL_attention_slots) {
+        skip(); /* of the host alone: a plan with it is refused */
+    }
     if (kernel == BP_KERNEL_matmul_fp8) {
         skip(); /* of Hopper alone: test_fp8.c */
     }
