@@ -27,6 +27,8 @@ declare -A row=(
     [eval.predictions]="eval --model $work/classes --data $work/rows.jsonl --predictions @"
     [train.offload]="train ${learn[*]} --output-dir $work/run --offload-buffered --offload file:@:64MB"
     [train.metrics]="train ${learn[*]} --output-dir $work/run --metrics @"
+    [train.reward-log]="train ${learn[*]} --output-dir $work/run --reward-command cat --reward-log @"
+    [rollout.reward-log]="rollout --model $work/model --data $work/prompts.jsonl --max-completion-length 4 --output $work/o.jsonl --reward-command cat --reward-log @"
     [train.output-dir]="train ${learn[*]} --output-dir @"
     [train.logging-dir]="train ${learn[*]} --output-dir $work/run --report-to tensorboard --logging-dir @"
     [plan.html]="plan --model $work/model --html @"
@@ -36,7 +38,7 @@ declare -A row=(
     [import.to]="import --from $work/in.gguf --to @"
 )
 # plan takes what train takes and writes none of it; replay's are steps.
-other=" plan.offload plan.metrics plan.output-dir plan.logging-dir replay.to "
+other=" plan.offload plan.metrics plan.reward-log plan.output-dir plan.logging-dir replay.to "
 reads=" model data eval-data chat-template tokenizer adapter ref-model distill mpi fabric-secret resume-from-checkpoint continue-from stop-when config from "
 for command in $("$program" --help | sed -nE 's/^  bedplate ([a-z]+).*/\1/p'); do
     for name in $("$program" "$command" --help all | sed -nE 's/^  --([a-z0-9-]+) .*(FILE|DIR|PATH).*/\1/p'); do

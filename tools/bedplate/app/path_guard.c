@@ -41,6 +41,7 @@ static const struct {
     {AT(predictions), PATH_WRITTEN, ANY},
     {AT(offload), PATH_WRITTEN, COMMAND_TRAIN},
     {AT(metrics), PATH_WRITTEN, COMMAND_TRAIN},
+    {AT(reward_log), PATH_WRITTEN, COMMAND_TRAIN | COMMAND_ROLLOUT},
     {AT(html), PATH_WRITTEN, ANY},
     {AT(card), PATH_WRITTEN, ANY},
     {AT(output_dir), PATH_WRITTEN_DIR, COMMAND_TRAIN},
