@@ -6,9 +6,9 @@
 #define THREADS 128
 
 /* bp_task of core/plan/spec.h. */
-#define TASK_CLASSES    2u
-#define TASK_LABELS     3u
-#define TASK_REGRESSION 4u
+#define TASK_CLASSES 2u
+#define TASK_LABELS  3u
+#define TASK_RANKING 9u
 
 /* How many of sample b's rows, its first, count. */
 BP_DEVICE uint64_t rows_of(const int32_t *lengths, uint64_t b, uint64_t sequence, uint32_t mean)
@@ -114,7 +114,7 @@ BP_DEVICE float mean_loss(const sample *s, bool bits, bool squares)
 #pragma unroll 1
     for (uint64_t i = 0; i < s->classes; i++) {
         float x = bp_get(s->logits, s->first + i, s->form), gradient;
-        float y = s->targets != NULL ? s->targets[i] : bp_float_from_bits(s->label);
+        float y = squares && s->targets != NULL ? s->targets[i] : bp_float_from_bits(s->label);
         if (bits) {
             y = i < 32 && (s->label >> i & 1) != 0 ? 1.0f : 0.0f;
         }
@@ -168,7 +168,8 @@ BP_KERNEL bp_sample_loss(void *logits, float *losses, const int32_t *labels, con
     float loss = 0.0f;
     if (there) {
         loss = kind == TASK_CLASSES ? class_loss(&s)
-                                    : mean_loss(&s, kind == TASK_LABELS, kind == TASK_REGRESSION);
+                                    : mean_loss(&s, kind == TASK_LABELS,
+                                                kind != TASK_LABELS && kind != TASK_RANKING);
     }
     losses[b * sequence] = loss;
 }

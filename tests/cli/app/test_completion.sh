@@ -65,7 +65,7 @@ done
 is 'cosine cosine_with_min_lr cosine_with_restarts' train --lr-scheduler-type cos
 is 'cosine cosine_with_min_lr cosine_with_restarts' train --lr_scheduler_type cos
 is 'linear' train --lr-scheduler-type = li
-is 'auto gguf hf llmc' export --format -
+is 'auto gguf hf llmc state' export --format -
 has tiny-llama plan --model tiny
 has exact train --gradient-release -
 is 'false true' train --bnb-4bit-use-double-quant -

@@ -180,7 +180,7 @@ static bp_status reward_number(const reward_builtin *reward, const reward_case *
     double said = 0.0, right = 0.0;
     (void)error;
     if (!last_number(wanted_by(reward, one), &right)) {
-        *score = NAN;
+        *score = (double)NAN;
         return BP_OK;
     }
     const double size = fabs(right) > 1.0 ? fabs(right) : 1.0;
@@ -396,7 +396,7 @@ static bp_status reward_cosine(const reward_builtin *reward, const reward_case *
     if (last_number(wanted, &right)) {
         good = last_number(text, &said) && said == right;
     } else if (wanted.bytes == 0) {
-        *score = NAN;
+        *score = (double)NAN;
         return BP_OK;
     } else {
         good = text.bytes >= wanted.bytes &&
@@ -419,8 +419,8 @@ static const reward_kind kinds[] = {
     {"regex", "PATTERN", true, false, 0, {0}, reward_regex},
     {"json", "KEY,KEY,..", false, false, 0, {0}, reward_json},
     {"think", NULL, false, false, 0, {0}, reward_think},
-    {"overlong", "LONGEST,ROOM", true, false, 2, {NAN, NAN}, reward_overlong},
-    {"cosine", "LONGEST", true, true, 1, {NAN}, reward_cosine},
+    {"overlong", "LONGEST,ROOM", true, false, 2, {(double)NAN, (double)NAN}, reward_overlong},
+    {"cosine", "LONGEST", true, true, 1, {(double)NAN}, reward_cosine},
     {"repetition", "N,PENALTY", false, false, 2, {3, -1}, reward_repetition},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
@@ -533,7 +533,7 @@ bp_status reward_builtin_score(const reward_builtin *reward, const reward_case *
     const reward_kind *kind = reward->kind;
     const bool given = kind->numbers == 0 && !kind->required && reward->text[0] != '\0';
     if (kind->answers && !given && one->answer == NULL) {
-        *score = NAN;
+        *score = (double)NAN;
         return BP_OK;
     }
     return kind->score(reward, one, score, error);

@@ -1045,7 +1045,7 @@ static const bp_trainer_plan trainer_plan = {.arena_bytes = 512,
                                              .micros = 1,
                                              .inputs = 1,
                                              .count = {[BP_TRAINER_STEP] = 0},
-                                             .input = {{64, 1, 0, false}},
+                                             .input = {{.offset = 64, .elements = 1}},
                                              .state = trainer_state,
                                              .state_count = 1};
 

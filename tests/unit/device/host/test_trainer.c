@@ -130,7 +130,9 @@ static bp_trainer_plan walked_plan(bool whole, bool evaluates)
         .batch = SAMPLES,
         .evaluated = SAMPLES,
         .inputs = 3,
-        .input = {{64, IDS, VOCABULARY, false}, {128, IDS, CLASSES, true}, {192, 1, 0, false}}};
+        .input = {{.offset = 64, .elements = IDS, .below = VOCABULARY},
+                  {.offset = 128, .elements = IDS, .below = CLASSES, .negative = true},
+                  {.offset = 192, .elements = 1}}};
 }
 
 /* verifies device-36.c8d3 */

@@ -164,7 +164,7 @@ static void on_policy_the_slope_is_the_advantage(void **state)
 /* verifies policy-2.1ec5 */
 static void advantages_are_spread_as_asked(void **state)
 {
-    static const double some[] = {1, 0, NAN, 0.5, 0.5, 0.5, NAN, NAN, 3};
+    static const double some[] = {1, 0, (double)NAN, 0.5, 0.5, 0.5, (double)NAN, (double)NAN, 3};
     const policy_rule *grpo = policy_rule_find("grpo"), *rloo = policy_rule_find("rloo");
     float a[9];
     policy_spread s;
