@@ -627,9 +627,6 @@ static bp_status take_row(const bp_feed *feed, const feed_row *row, uint32_t sam
         group->weight +=
             feed->pairs ? weigh_pair(group, row, sample) : weigh(feed, labels, sample, valid);
     }
-    if (feed->teacher != NULL && bp_group_column(group, BP_INPUT_WEIGHTS) != NULL) {
-        group->weight = 1.0; /* each target has its own */
-    }
     return BP_OK;
 }
 

@@ -123,7 +123,7 @@ typedef struct bp_feed_tokens {
 
 /* Fills a sample's part of a column (BP_INPUT_TOPS, then BP_INPUT_LOGPS; or BP_INPUT_WEIGHTS) with
  * what a teacher says of the inputs of a window, and zeros behind; there are none where a short
- * group has no window. The weight of a group whose tokens have weights of their own is 1.
+ * group has no window. The weight of a step whose tokens have weights of their own is 1.
  * When it cannot it has said why. */
 typedef struct bp_teacher bp_teacher;
 struct bp_teacher {

@@ -371,6 +371,9 @@ bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *
     if (status != BP_OK) {
         return bp_error_set(&runtime->error, status, where, "the feed failed", NULL);
     }
+    if (spec->row_weights) {
+        runtime->group.weight = 1.0; /* each target has its own */
+    }
     BP_TRY(run_check_group(runtime, feed));
     double rate = step_rate(spec, runtime->steps);
     *outcome = (bp_outcome){.step = runtime->steps + 1,

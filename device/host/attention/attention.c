@@ -125,8 +125,7 @@ static void attention_forward_run(const bp_host_call *call, uint64_t first, uint
     const bp_attention_forward_pointers *p = call->pointers;
     const bp_attention_shape s = bp_attention_forward_shape(call);
     uint64_t blocks = bp_cut(scalars->sequence, BP_ATTENTION_QUERIES);
-    float *score =
-        bp_worker_part(p->work, bp_attention_forward_workspace(scalars, call->dtypes), worker);
+    float *score = bp_worker_part(p->work, bp_attention_forward_workspace, call, worker);
     for (uint64_t task = first; task < last; task++) {
         uint64_t sample = task / blocks / s.heads, number = task / blocks % s.heads;
         head h = head_make(&s, p->qkv, sample, number);
@@ -143,45 +142,46 @@ static void attention_forward_run(const bp_host_call *call, uint64_t first, uint
 /* The gradients of one query head, and what they come from. */
 typedef struct head_gradient {
     void *d_qkv;
-    const void *d_out; /* row t of these at out_place + t * heads * width */
+    const void *d_out; /* the row's part of these at out_place */
     const void *out;
     uint64_t out_place;
     const float *lse;
-    float *score; /* of a row's keys, as the next two */
-    float *factor;
-    float *slope;
     float *d_q; /* (D) */
     float *d_k; /* (T, D; key_pitch), as the next: of the key-value head */
     float *d_v;
     uint64_t key_pitch;
 } head_gradient;
 
-static float of_out(const head *h, const head_gradient *g, const void *x, uint64_t i, uint64_t d)
+static float of_out(const head *h, const head_gradient *g, const void *x, uint64_t d)
 {
-    return bp_element_load(x, g->out_place + i * h->s->heads * h->s->width + d, h->s->type);
+    return bp_element_load(x, g->out_place + d, h->s->type);
 }
 
-/* Row i and key j, number n of the row's: with p_j = exp(score_j - lse) and mask f_j,
+/* Row i and key j: with p_j = exp(score_j - lse) and mask f_j,
  *   d_v_j = fma(p_j * f_j, d_out_i, d_v_j);
  *   delta = d_out_i . out_i, fused, in order;
  *   d_p_j = (d_out_i . v_j, fused, in order) * f_j;
  *   ds_j = (p_j * (d_p_j - delta)) * scale, under a cap times 1 - (score_j / cap)^2 before scale;
  *   d_q_i = fma(ds_j, k_j, d_q_i) for j in order;  d_k_j = fma(ds_j, q_i, d_k_j).
  * Rows come in order, which orders the sums of d_k and d_v. */
-static void backward_key(const head *h, const head_gradient *g, const uint64_t at[3], float delta)
+static void backward_key(const head *h, const head_gradient *g, uint64_t i, uint64_t j, float delta)
 {
-    uint64_t width = h->s->width, i = at[0], j = at[1], n = at[2];
+    uint64_t width = h->s->width;
     float *d_k = g->d_k + j * g->key_pitch, *d_v = g->d_v + j * g->key_pitch;
-    float p = bp_expf_inline(g->score[n] - g->lse[i]);
-    float factor = h->s->dropout > 0.0 ? g->factor[n] : 1.0f;
-    float kept = p * factor, d_p = 0.0f;
+    float score, slope = 1.0f, factor = 1.0f, d_p = 0.0f;
+    row_scores(h, i, (bp_attention_span){j, j + 1}, &score, &slope);
+    if (h->s->dropout > 0.0) {
+        row_mask(h, i, (bp_attention_span){j, j + 1}, &factor);
+    }
+    float p = bp_expf_inline(score - g->lse[i]);
+    float kept = p * factor;
     for (uint64_t d = 0; d < width; d++) {
-        float d_out = of_out(h, g, g->d_out, i, d);
+        float d_out = of_out(h, g, g->d_out, d);
         d_v[d] = fmaf(kept, d_out, d_v[d]);
         d_p = fmaf(d_out, attention_at(h, h->v, j, d), d_p);
     }
     float ds = p * (d_p * factor - delta);
-    ds = (h->s->cap > 0.0f ? ds * g->slope[n] : ds) * h->s->scale;
+    ds = (h->s->cap > 0.0f ? ds * slope : ds) * h->s->scale;
     for (uint64_t d = 0; d < width; d++) {
         g->d_q[d] = fmaf(ds, attention_at(h, h->k, j, d), g->d_q[d]);
         d_k[d] = fmaf(ds, attention_at(h, h->q, i, d), d_k[d]);
@@ -194,18 +194,11 @@ static void backward_row(const head *h, const head_gradient *g, uint64_t i)
     uint64_t width = h->s->width;
     float delta = 0.0f;
     for (uint64_t d = 0; d < width; d++) {
-        delta = fmaf(of_out(h, g, g->d_out, i, d), of_out(h, g, g->out, i, d), delta);
+        delta = fmaf(of_out(h, g, g->d_out, d), of_out(h, g, g->out, d), delta);
         g->d_q[d] = 0.0f;
     }
-    for (uint64_t first = keys.first; first < keys.last; first += h->s->pitch) {
-        const bp_attention_span some = {first, bp_least(first + h->s->pitch, keys.last)};
-        row_scores(h, i, some, g->score, g->slope);
-        if (h->s->dropout > 0.0) {
-            row_mask(h, i, some, g->factor);
-        }
-        for (uint64_t j = some.first; j < some.last; j++) {
-            backward_key(h, g, (uint64_t[]){i, j, j - first}, delta);
-        }
+    for (uint64_t j = keys.first; j < keys.last; j++) {
+        backward_key(h, g, i, j, delta);
     }
     for (uint64_t d = 0; d < width; d++) {
         bp_element_store(g->d_qkv, h->q + i * h->s->row + d, g->d_q[d], h->s->type);
@@ -242,37 +235,34 @@ static void attention_backward_run(const bp_host_call *call, uint64_t first, uin
 {
     const bp_attention_backward_pointers *p = call->pointers;
     const bp_attention_shape s = bp_attention_backward_shape(call);
-    float *work = bp_worker_part(
-        p->work, bp_attention_backward_workspace(call->scalars, call->dtypes), worker);
-    float *d_q = work + 3 * s.pitch, *d_k = d_q + s.width;
+    float *work = bp_worker_part(p->work, bp_attention_backward_workspace, call, worker);
+    float *d_k = work + s.width;
     head_gradient g = {.d_qkv = p->d_qkv,
                        .d_out = p->d_out,
                        .out = p->out,
-                       .score = work,
-                       .factor = work + s.pitch,
-                       .slope = work + 2 * s.pitch,
-                       .d_q = d_q,
+                       .d_q = work,
                        .d_k = d_k,
                        .d_v = d_k + s.sequence * s.width,
-                       .key_pitch = s.width};
+                       .key_pitch = s.type == BP_F32 ? s.row : s.width};
     for (uint64_t task = first; task < last; task++) {
         uint64_t sample = task / s.kv_heads, number = task % s.kv_heads * s.group;
-        head h = {.s = NULL};
-        if (s.type == BP_F32) {
-            g.d_k = (float *)p->d_qkv + bp_attention_k(&s, sample, task % s.kv_heads);
-            g.d_v = (float *)p->d_qkv + bp_attention_v(&s, sample, task % s.kv_heads);
-            g.key_pitch = s.row;
-        }
         for (uint64_t i = 0; i < s.group; i++) {
-            h = head_make(&s, p->qkv, sample, number + i);
+            const head h = head_make(&s, p->qkv, sample, number + i);
+            if (s.type == BP_F32) {
+                g.d_k = (float *)p->d_qkv + h.k;
+                g.d_v = (float *)p->d_qkv + h.v;
+            }
             g.out_place = bp_attention_out(&s, sample, number + i);
             g.lse = (const float *)p->lse + (sample * s.heads + number + i) * s.sequence;
             begin_head(&h, &g, i == 0);
             for (uint64_t row = 0; row < s.sequence; row++) {
                 backward_row(&h, &g, row);
+                g.out_place += s.heads * s.width;
+            }
+            if (i + 1 == s.group) {
+                store_keys(&h, &g);
             }
         }
-        store_keys(&h, &g);
     }
 }
 

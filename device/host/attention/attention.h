@@ -12,10 +12,10 @@
 
 #define BP_ATTENTION_QUERIES 32 /* query rows of a forward task and of a backward block */
 
-/* Backward passes BP_ATTENTION_ROWS queries over one block of keys after the other, so that what is
- * made of keys and of queries does not grow with the sequence. A block has whole panels of every
- * form and whole blocks of queries. Up to BP_ATTENTION_WHOLE tokens the workspace is what all keys
- * at once took, so that plans of such lengths have the bytes that they had. */
+/* Backward in vectors passes BP_ATTENTION_ROWS queries over one block of keys after the other, so
+ * that what is made of keys and of queries does not grow with the sequence. A block has whole
+ * panels of every form and whole blocks of queries. Up to BP_ATTENTION_WHOLE tokens the workspace
+ * is what all keys at once took, so that plans of such lengths have the bytes that they had. */
 #define BP_ATTENTION_KEYS  576
 #define BP_ATTENTION_ROWS  512
 #define BP_ATTENTION_WHOLE 2048
@@ -28,7 +28,7 @@ typedef struct bp_attention_shape {
     uint64_t group; /* query heads of a key-value head */
     uint64_t width; /* of a head */
     uint64_t row;   /* elements of a row of qkv */
-    uint64_t pitch; /* scores of a row of a block's; in backward of a block of keys */
+    uint64_t pitch; /* scores of a row of a block's; in backward in vectors of a block of keys */
     bool causal;
     uint64_t window; /* 0: none */
     float scale;
@@ -191,10 +191,13 @@ static inline void bp_decode_enter(const bp_host_call *call, const bp_decode_tas
     }
 }
 
-/* The worker's own part of a workspace whose parts are `bytes` each. */
-static inline float *bp_worker_part(void *work, uint64_t bytes, uint32_t worker)
+/* The worker's own part of a workspace whose parts have as many bytes as `each` says. */
+static inline float *bp_worker_part(void *work, uint64_t (*each)(const void *, const uint8_t *),
+                                    const bp_host_call *call, uint32_t worker)
 {
-    return (float *)(void *)((unsigned char *)work + worker * bp_size_align(bytes, 64));
+    const uint64_t before =
+        BP_THREADS_MAX > 1 ? worker * bp_size_align(each(call->scalars, call->dtypes), 64) : 0;
+    return (float *)(void *)((unsigned char *)work + before);
 }
 
 /* Forward: one task per sample, query head and block of 32 queries, in this order.

@@ -331,10 +331,10 @@ static void backward_group(const backward_work *w, uint64_t sample, uint64_t kv)
 
 static void backward_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
-    const bp_attention_backward_scalars *s = call->scalars;
     const bp_attention_backward_pointers *p = call->pointers;
     backward_work w = {.p = p, .s = bp_attention_backward_shape(call)};
-    w.score = bp_worker_part(p->work, bp_attention_backward_workspace(s, call->dtypes), worker);
+    w.s.pitch = bp_least(w.s.pitch, BP_ATTENTION_KEYS);
+    w.score = bp_worker_part(p->work, bp_attention_backward_workspace, call, worker);
     w.matrix = bp_attention_matrix(w.s.sequence, w.s.width);
     w.strip = bp_attention_matrix(bp_least(w.s.sequence, BP_ATTENTION_ROWS), w.s.width);
     w.rows = w.score + bp_attention_backward_floats(call->scalars);

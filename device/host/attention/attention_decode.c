@@ -84,7 +84,7 @@ static void decode_run(const bp_host_call *call, uint64_t first, uint64_t last, 
                 .scale = (float)s->scale,
                 .cap = (float)s->cap};
     const uint64_t near = (uint64_t)s->window;
-    float *score = bp_worker_part(p->work, bp_attention_decode_workspace(s, call->dtypes), worker);
+    float *score = bp_worker_part(p->work, bp_attention_decode_workspace, call, worker);
     for (uint64_t number = first; number < last; number++) {
         const bp_decode_task task = bp_decode_task_of(s, position, number);
         bp_decode_enter(call, &task);
@@ -143,7 +143,7 @@ static void slots_run(const bp_host_call *call, uint64_t first, uint64_t last, u
                 .width = (uint64_t)s->head_width,
                 .scale = (float)s->scale,
                 .cap = (float)s->cap};
-    float *score = bp_worker_part(p->work, bp_attention_slots_workspace(s, call->dtypes), worker);
+    float *score = bp_worker_part(p->work, bp_attention_slots_workspace, call, worker);
     for (uint64_t number = first; number < last; number++) {
         const uint64_t head = number % kv_heads, begin = number / kv_heads;
         const uint64_t end = s->together != 0 ? (uint64_t)s->rows : begin + 1;

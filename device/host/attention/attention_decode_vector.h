@@ -138,7 +138,7 @@ static cached cache_make(const bp_host_call *call, uint32_t worker)
                 .width = s->head_width,
                 .scale = (float)s->scale,
                 .cap = (float)s->cap};
-    cache_place(&c, bp_worker_part(p->work, bp_attention_decode_workspace(s, call->dtypes), worker),
+    cache_place(&c, bp_worker_part(p->work, bp_attention_decode_workspace, call, worker),
                 s->positions);
     return c;
 }
@@ -217,7 +217,7 @@ static void slots_run(const bp_host_call *call, uint64_t first, uint64_t last, u
                 .width = s->head_width,
                 .scale = (float)s->scale,
                 .cap = (float)s->cap};
-    cache_place(&c, bp_worker_part(p->work, bp_attention_slots_workspace(s, call->dtypes), worker),
+    cache_place(&c, bp_worker_part(p->work, bp_attention_slots_workspace, call, worker),
                 s->prompt + s->most);
     for (uint64_t number = first; number < last; number++) {
         const uint64_t begin = number / kv_heads;

@@ -75,7 +75,7 @@ static void packed_forward_run(const bp_host_call *call, uint64_t first, uint64_
     const uint64_t width = (uint64_t)s->head_width;
     const uint64_t row = (heads + 2 * (uint64_t)s->kv_heads) * width;
     const size_t element = bp_dtype_bytes(bp_call_type(call, 0));
-    void *work = bp_worker_part(p->work, bp_attention_forward_workspace(s, call->dtypes), worker);
+    void *work = bp_worker_part(p->work, bp_attention_forward_workspace, call, worker);
     for (uint64_t task = first; task < last; task++) {
         const uint64_t sample = task / heads, number = task % heads, at = sample * sequence;
         const int32_t *starts = (const int32_t *)p->starts + at;
@@ -137,7 +137,7 @@ static void packed_backward_run(const bp_host_call *call, uint64_t first, uint64
     const uint64_t kv_heads = (uint64_t)s->kv_heads, width = (uint64_t)s->head_width;
     const uint64_t row = (heads + 2 * kv_heads) * width;
     const size_t element = bp_dtype_bytes(bp_call_type(call, 0));
-    void *work = bp_worker_part(p->work, bp_attention_backward_workspace(s, call->dtypes), worker);
+    void *work = bp_worker_part(p->work, bp_attention_backward_workspace, call, worker);
     for (uint64_t task = first; task < last; task++) {
         const uint64_t at = task / kv_heads * sequence, number = task % kv_heads;
         const int32_t *starts = (const int32_t *)p->starts + at;

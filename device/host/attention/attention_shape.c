@@ -24,8 +24,8 @@ static uint64_t attention_score_pitch(int64_t sequence, int64_t window, bool cau
 static uint64_t floats_of(const bp_attention_forward_scalars *s, uint64_t fixed, uint64_t matrices)
 {
     const uint64_t pitch = attention_score_pitch(s->sequence, s->window, s->causal != 0);
-    const uint64_t rows = bp_size_add(rounded(s->sequence), BP_ATTENTION_QUERIES);
-    const uint64_t scores = bp_size_mul(bp_size_add(pitch, BP_ATTENTION_QUERIES), fixed);
+    const uint64_t rows = rounded(s->sequence) + BP_ATTENTION_QUERIES;
+    const uint64_t scores = bp_size_mul(pitch + BP_ATTENTION_QUERIES, fixed);
     return bp_size_add(scores, bp_size_mul(rows, bp_size_mul(matrices, rounded(s->head_width))));
 }
 
@@ -40,9 +40,9 @@ uint64_t bp_attention_backward_floats(const bp_attention_forward_scalars *s)
     const uint64_t width = rounded(s->head_width), rows = rounded(s->sequence);
     const uint64_t pitch =
         bp_least(attention_score_pitch(s->sequence, s->window, s->causal != 0), BP_ATTENTION_KEYS);
-    const uint64_t keys = bp_least(BP_ATTENTION_KEYS, bp_size_add(rows, PANEL_MOST - BP_LANES));
-    return bp_size_add(bp_size_add(3 * BP_ATTENTION_QUERIES * pitch, bp_size_mul(2 * keys, width)),
-                       bp_least(BP_ATTENTION_ROWS, rows));
+    const uint64_t keys = bp_least(BP_ATTENTION_KEYS, rows + PANEL_MOST - BP_LANES);
+    return bp_size_add(3 * BP_ATTENTION_QUERIES * pitch + bp_least(BP_ATTENTION_ROWS, rows),
+                       bp_size_mul(2 * keys, width));
 }
 
 static bool halves(const uint8_t *dtypes)
@@ -68,17 +68,16 @@ uint64_t bp_attention_backward_workspace(const void *scalars, const uint8_t *dty
 {
     const bp_attention_forward_scalars *s = scalars; /* both rows have the same */
     const uint64_t sequence = (uint64_t)s->sequence, width = (uint64_t)s->head_width;
-    const uint64_t matrix = bp_attention_matrix(sequence, width);
     const bool whole = sequence <= BP_ATTENTION_WHOLE;
     uint64_t floats =
         whole ? floats_of(s, 2 * BP_ATTENTION_QUERIES, 4) : bp_attention_backward_floats(s);
-    if (halves(dtypes) && whole) {
-        floats = bp_size_add(floats, bp_size_mul(8, matrix));
-    } else if (halves(dtypes)) {
-        /* q, d_out, out, d_q of some queries, v or k of some keys, and the sums of d_k, d_v */
-        floats = bp_size_add(floats, 4 * bp_attention_matrix(BP_ATTENTION_ROWS, width));
-        floats = bp_size_add(floats, bp_attention_matrix(BP_ATTENTION_KEYS, width));
-        floats = bp_size_add(floats, bp_size_mul(2, matrix));
+    if (halves(dtypes)) {
+        /* In blocks: q, d_out, out, d_q of some queries, v or k of some keys, and the sums of d_k,
+         * d_v. */
+        const uint64_t block = whole ? 0 : 4 * BP_ATTENTION_ROWS + BP_ATTENTION_KEYS;
+        floats = bp_size_add(floats, bp_size_mul(block, width));
+        floats =
+            bp_size_add(floats, bp_size_mul(whole ? 8 : 2, bp_attention_matrix(sequence, width)));
     }
     return bp_size_mul(sizeof(float), floats);
 }
@@ -117,57 +116,41 @@ uint64_t bp_attention_backward_tasks(const void *scalars)
     return (uint64_t)s->batch * (uint64_t)s->kv_heads;
 }
 
-static void complete(bp_attention_shape *shape)
+/* Forward and backward have the same scalars. */
+static bp_attention_shape shape_of(const bp_host_call *call, const void *step, const void *lengths)
 {
-    const bp_step_block *step = shape->step;
-    const bool longer = shape->dropout > 0.0 && step->mask_span > shape->sequence;
-    shape->span = longer ? step->mask_span : shape->sequence;
-    shape->first = shape->dropout > 0.0 ? step->mask_first : 0;
-    shape->group = shape->heads / shape->kv_heads;
-    shape->pitch =
-        attention_score_pitch((int64_t)shape->sequence, (int64_t)shape->window, shape->causal);
-    shape->row = (shape->heads + 2 * shape->kv_heads) * shape->width;
+    const bp_attention_forward_scalars *s = call->scalars;
+    bp_attention_shape shape = {.sequence = (uint64_t)s->sequence,
+                                .heads = (uint64_t)s->heads,
+                                .kv_heads = (uint64_t)s->kv_heads,
+                                .width = (uint64_t)s->head_width,
+                                .causal = s->causal != 0,
+                                .window = (uint64_t)s->window,
+                                .scale = (float)s->scale,
+                                .cap = (float)s->cap,
+                                .dropout = s->dropout,
+                                .site = s->site,
+                                .type = bp_call_type(call, 0),
+                                .step = step,
+                                .lengths = lengths};
+    const bp_step_block *block = step;
+    const uint64_t span = shape.dropout > 0.0 ? block->mask_span : 0;
+    shape.span = span > shape.sequence ? span : shape.sequence;
+    shape.first = shape.dropout > 0.0 ? block->mask_first : 0;
+    shape.group = shape.heads / shape.kv_heads;
+    shape.pitch = attention_score_pitch(s->sequence, s->window, shape.causal);
+    shape.row = (shape.heads + 2 * shape.kv_heads) * shape.width;
+    return shape;
 }
 
 bp_attention_shape bp_attention_forward_shape(const bp_host_call *call)
 {
-    const bp_attention_forward_scalars *s = call->scalars;
     const bp_attention_forward_pointers *p = call->pointers;
-    bp_attention_shape shape = {.sequence = (uint64_t)s->sequence,
-                                .heads = (uint64_t)s->heads,
-                                .kv_heads = (uint64_t)s->kv_heads,
-                                .width = (uint64_t)s->head_width,
-                                .causal = s->causal != 0,
-                                .window = (uint64_t)s->window,
-                                .scale = (float)s->scale,
-                                .cap = (float)s->cap,
-                                .dropout = s->dropout,
-                                .site = s->site,
-                                .type = bp_call_type(call, 0),
-                                .step = p->step,
-                                .lengths = p->lengths};
-    complete(&shape);
-    return shape;
+    return shape_of(call, p->step, p->lengths);
 }
 
 bp_attention_shape bp_attention_backward_shape(const bp_host_call *call)
 {
-    const bp_attention_backward_scalars *s = call->scalars;
     const bp_attention_backward_pointers *p = call->pointers;
-    bp_attention_shape shape = {.sequence = (uint64_t)s->sequence,
-                                .heads = (uint64_t)s->heads,
-                                .kv_heads = (uint64_t)s->kv_heads,
-                                .width = (uint64_t)s->head_width,
-                                .causal = s->causal != 0,
-                                .window = (uint64_t)s->window,
-                                .scale = (float)s->scale,
-                                .cap = (float)s->cap,
-                                .dropout = s->dropout,
-                                .site = s->site,
-                                .type = bp_call_type(call, 0),
-                                .step = p->step,
-                                .lengths = p->lengths};
-    complete(&shape);
-    shape.pitch = bp_least(shape.pitch, BP_ATTENTION_KEYS);
-    return shape;
+    return shape_of(call, p->step, p->lengths);
 }

@@ -369,8 +369,7 @@ static void forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
     const bp_attention_forward_pointers *p = call->pointers;
     const bp_attention_shape s = bp_attention_forward_shape(call);
     uint64_t blocks = bp_cut(scalars->sequence, QUERIES);
-    float *score =
-        bp_worker_part(p->work, bp_attention_forward_workspace(scalars, call->dtypes), worker);
+    float *score = bp_worker_part(p->work, bp_attention_forward_workspace, call, worker);
     float *rows = score + bp_attention_forward_floats(scalars);
     head at = {0};
     for (uint64_t task = first; task < last; task++) {

@@ -96,7 +96,7 @@ static inline float activate(int64_t kind, float x)
     return kind == BP_ACTIVATION_GELU_ERF            ? bp_gelu_erf_inline(x)
            : kind == BP_ACTIVATION_TANH              ? bp_tanhf_inline(x)
            : kind == BP_ACTIVATION_RELU6 && x > 6.0f ? 6.0f
-           : !(x > 0.0f || x != x)                   ? 0.0f
+           : x <= 0.0f                               ? 0.0f
            : kind == BP_ACTIVATION_RELU_SQUARED      ? x * x
                                                      : x;
 }
@@ -111,7 +111,7 @@ static inline float activation_slope(int64_t kind, float x)
         return fmaf(-t, t, 1.0f);
     }
     if (kind == BP_ACTIVATION_RELU_SQUARED) {
-        return x > 0.0f || x != x ? x + x : 0.0f;
+        return x <= 0.0f ? 0.0f : x + x;
     }
     const bool above = kind == BP_ACTIVATION_RELU6 && x >= 6.0f;
     return x > 0.0f && !above ? 1.0f : 0.0f;
@@ -123,7 +123,31 @@ static uint64_t activation_forward_tasks(const void *scalars)
     return bp_cut(s->count, BP_RUN_ELEMENTS);
 }
 
-/* With kind a constant, so that each loop is one function's. */
+/* Calls run with kind a constant, so that each loop is one function's; once where code is to be
+ * small. */
+#ifdef __OPTIMIZE_SIZE__
+#define BY_KIND(run, kind, p, i, end) run(p, i, end, kind)
+#else
+#define BY_KIND(run, kind, p, i, end)                                                              \
+    switch (kind) {                                                                                \
+    case BP_ACTIVATION_GELU_ERF:                                                                   \
+        run(p, i, end, BP_ACTIVATION_GELU_ERF);                                                    \
+        break;                                                                                     \
+    case BP_ACTIVATION_TANH:                                                                       \
+        run(p, i, end, BP_ACTIVATION_TANH);                                                        \
+        break;                                                                                     \
+    case BP_ACTIVATION_RELU6:                                                                      \
+        run(p, i, end, BP_ACTIVATION_RELU6);                                                       \
+        break;                                                                                     \
+    case BP_ACTIVATION_RELU_SQUARED:                                                               \
+        run(p, i, end, BP_ACTIVATION_RELU_SQUARED);                                                \
+        break;                                                                                     \
+    default:                                                                                       \
+        run(p, i, end, BP_ACTIVATION_RELU);                                                        \
+        break;                                                                                     \
+    }
+#endif
+
 static inline void activate_run(const bp_activation_forward_pointers *p, uint64_t i, uint64_t end,
                                 int64_t kind)
 {
@@ -144,23 +168,7 @@ static void activation_forward_run(const bp_host_call *call, uint64_t first, uin
     const bp_activation_forward_scalars *s = call->scalars;
     uint64_t i = first * BP_RUN_ELEMENTS;
     uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
-    switch (s->kind) {
-    case BP_ACTIVATION_GELU_ERF:
-        activate_run(call->pointers, i, end, BP_ACTIVATION_GELU_ERF);
-        break;
-    case BP_ACTIVATION_TANH:
-        activate_run(call->pointers, i, end, BP_ACTIVATION_TANH);
-        break;
-    case BP_ACTIVATION_RELU6:
-        activate_run(call->pointers, i, end, BP_ACTIVATION_RELU6);
-        break;
-    case BP_ACTIVATION_RELU_SQUARED:
-        activate_run(call->pointers, i, end, BP_ACTIVATION_RELU_SQUARED);
-        break;
-    default:
-        activate_run(call->pointers, i, end, BP_ACTIVATION_RELU);
-        break;
-    }
+    BY_KIND(activate_run, s->kind, call->pointers, i, end);
 }
 
 static uint64_t activation_backward_tasks(const void *scalars)
@@ -190,23 +198,7 @@ static void activation_backward_run(const bp_host_call *call, uint64_t first, ui
     const bp_activation_backward_scalars *s = call->scalars;
     uint64_t i = first * BP_RUN_ELEMENTS;
     uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
-    switch (s->kind) {
-    case BP_ACTIVATION_GELU_ERF:
-        slope_run(call->pointers, i, end, BP_ACTIVATION_GELU_ERF);
-        break;
-    case BP_ACTIVATION_TANH:
-        slope_run(call->pointers, i, end, BP_ACTIVATION_TANH);
-        break;
-    case BP_ACTIVATION_RELU6:
-        slope_run(call->pointers, i, end, BP_ACTIVATION_RELU6);
-        break;
-    case BP_ACTIVATION_RELU_SQUARED:
-        slope_run(call->pointers, i, end, BP_ACTIVATION_RELU_SQUARED);
-        break;
-    default:
-        slope_run(call->pointers, i, end, BP_ACTIVATION_RELU);
-        break;
-    }
+    BY_KIND(slope_run, s->kind, call->pointers, i, end);
 }
 
 const bp_host_kernel BP_BUILT(bp_host_swiglu_forward) = {swiglu_forward_tasks, swiglu_forward_run,

@@ -125,8 +125,8 @@ static float bits_loss(bp_element *x, uint64_t classes, uint32_t bits, bool chan
     memcpy(&target, &bits, sizeof(target));
     for (uint64_t i = 0; i < classes; i++) {
         float v = bp_get(x, i);
-        float bit = i < 32 && (bits >> i & 1) != 0 ? 1.0f : 0.0f;
-        float y = chances ? target : bit;
+        float y = chances ? target : (float)(bits & 1);
+        bits >>= 1;
         float e = bp_expf(-fabsf(v));
         float chance = v >= 0.0f ? 1.0f / (1.0f + e) : e / (1.0f + e);
         sum += (v > 0.0f ? v : 0.0f) - v * y + bp_logf(1.0f + e);
