@@ -7,6 +7,7 @@
 #include "arena/arena.h"
 #include "core/base/fused.h"
 #include "core/ir/tier.h"
+#include "device/host/attention/attention.h"
 #include "device/host/device_private.h"
 #include "device/host/isa_table.h"
 #include "device/host/fuse.h"
@@ -30,19 +31,30 @@ uint64_t bp_host_device_workers(const bp_host_kernel *row, const bp_device_optio
     return bp_size_mul(threads_of(options), per_worker);
 }
 
+/* What the forms in vectors ask for where that is more than the portable one's. */
+static const struct {
+    bp_kernel kernel;
+    uint64_t (*workspace)(const void *scalars, const uint8_t *dtypes);
+} widest[] = {{BP_KERNEL_matmul, bp_matmul_workspace},
+              {BP_KERNEL_matmul_quantised, bp_matmul_quantised_workspace},
+              {BP_KERNEL_attention_forward, bp_attention_forward_workspace},
+              {BP_KERNEL_attention_backward, bp_attention_backward_workspace},
+              {BP_KERNEL_attention_packed_forward, bp_attention_forward_workspace},
+              {BP_KERNEL_attention_packed_backward, bp_attention_backward_workspace}};
+
 /* What any form of a kernel asks for, so that a plan does not depend on the processor found; a plan
  * for the portable form by name has what that one uses. */
 static uint64_t host_workspace(const bp_device_options *options, bp_kernel kernel,
                                const void *scalars, const uint8_t *dtypes)
 {
     const bp_host_kernel *row = bp_host_portable.kernels[0][kernel]; /* the same for all types */
-    bp_host_kernel widest = *row;
-    if (options->variant == NULL || strcmp(options->variant, bp_host_portable.name) != 0) {
-        widest.workspace = kernel == BP_KERNEL_matmul             ? bp_matmul_workspace
-                           : kernel == BP_KERNEL_matmul_quantised ? bp_matmul_quantised_workspace
-                                                                  : row->workspace;
+    bp_host_kernel most = *row;
+    const bool named =
+        options->variant != NULL && strcmp(options->variant, bp_host_portable.name) == 0;
+    for (size_t i = 0; !named && i < sizeof widest / sizeof widest[0]; i++) {
+        most.workspace = widest[i].kernel == kernel ? widest[i].workspace : most.workspace;
     }
-    return bp_host_device_workers(&widest, options, scalars, dtypes);
+    return bp_host_device_workers(&most, options, scalars, dtypes);
 }
 
 /* A kernel has at least one operand, so there are no more tuples than operands. */

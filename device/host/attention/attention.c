@@ -125,7 +125,7 @@ static void attention_forward_run(const bp_host_call *call, uint64_t first, uint
     const bp_attention_forward_pointers *p = call->pointers;
     const bp_attention_shape s = bp_attention_forward_shape(call);
     uint64_t blocks = bp_cut(scalars->sequence, BP_ATTENTION_QUERIES);
-    float *score = bp_worker_part(p->work, bp_attention_forward_workspace, call, worker);
+    float *score = bp_worker_part(p->work, bp_attention_forward_plain, call, worker);
     for (uint64_t task = first; task < last; task++) {
         uint64_t sample = task / blocks / s.heads, number = task / blocks % s.heads;
         head h = head_make(&s, p->qkv, sample, number);
@@ -235,7 +235,7 @@ static void attention_backward_run(const bp_host_call *call, uint64_t first, uin
 {
     const bp_attention_backward_pointers *p = call->pointers;
     const bp_attention_shape s = bp_attention_backward_shape(call);
-    float *work = bp_worker_part(p->work, bp_attention_backward_workspace, call, worker);
+    float *work = bp_worker_part(p->work, bp_attention_backward_plain, call, worker);
     float *d_k = work + s.width;
     head_gradient g = {.d_qkv = p->d_qkv,
                        .d_out = p->d_out,
@@ -267,9 +267,10 @@ static void attention_backward_run(const bp_host_call *call, uint64_t first, uin
 }
 
 const bp_host_kernel bp_host_attention_forward = {bp_attention_forward_tasks, attention_forward_run,
-                                                  bp_attention_forward_workspace};
+                                                  bp_attention_forward_plain};
 const bp_host_kernel bp_host_attention_backward = {
-    bp_attention_backward_tasks, attention_backward_run, bp_attention_backward_workspace};
+    bp_attention_backward_tasks, attention_backward_run, bp_attention_backward_plain};
 
-#define BP_PACKED(name) bp_host_##name
+#define BP_PACKED(name)       bp_host_##name
+#define BP_PACKED_BYTES(name) bp_##name##_plain
 #include "device/host/attention/attention_packed.h"

@@ -109,14 +109,19 @@ static inline uint64_t bp_attention_element(const bp_attention_shape *s, uint64_
     return (head * s->span + s->first + i) * s->span + s->first;
 }
 
-/* Bytes of workspace per worker, the same for every form. With T' and D' rounded up to 16 elements:
- * forward, O(T x (const + D)), 32 rows of T' scores and keys regrouped; backward 32 rows of the
- * scores of a block of keys, their gradients, and its keys and values regrouped. Rows of scores are
- * no longer than what 32 queries see through their windows. Elements of 16 bits need rows as floats
- * too: forward the head's, backward those of a block of keys, of the queries that pass over it and
- * of their gradients, and the sums of all gradients by key, the one part that grows with T. */
+/* Bytes of workspace per worker, the same for every form in vectors. With T' and D' rounded up to
+ * 16 elements: forward, O(T x (const + D)), 32 rows of T' scores and keys regrouped; backward 32
+ * rows of the scores of a block of keys, their gradients, and its keys and values regrouped. Rows
+ * of scores are no longer than what 32 queries see through their windows. Elements of 16 bits need
+ * rows as floats too: forward the head's, backward those of a block of keys, of the queries that
+ * pass over it and of their gradients, and the sums of all gradients by key, the one part that
+ * grows with T. */
 uint64_t bp_attention_forward_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_backward_workspace(const void *scalars, const uint8_t *dtypes);
+/* Of the plain form, no more than those: forward a row's scores and their factors; backward a row
+ * of d_q, with elements of 16 bits also the sums of a head's d_k and d_v. */
+uint64_t bp_attention_forward_plain(const void *scalars, const uint8_t *dtypes);
+uint64_t bp_attention_backward_plain(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_decode_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_slots_workspace(const void *scalars, const uint8_t *dtypes);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Attention within documents that lie one behind the other in a row, over the same form's attention
  * of a sample: included once by each form, which says by BP_PACKED(name) what its kernels are
- * called. A document has the bits that it would have as a sample of its own length; what is dropped
- * goes by the places of the whole row. */
+ * called, and by BP_PACKED_BYTES(name) which workspace they have. A document has the bits that it
+ * would have as a sample of its own length; what is dropped goes by the places of the whole row. */
 #ifndef BP_DEVICE_HOST_ATTENTION_PACKED_H
 #define BP_DEVICE_HOST_ATTENTION_PACKED_H
 
@@ -75,7 +75,7 @@ static void packed_forward_run(const bp_host_call *call, uint64_t first, uint64_
     const uint64_t width = (uint64_t)s->head_width;
     const uint64_t row = (heads + 2 * (uint64_t)s->kv_heads) * width;
     const size_t element = bp_dtype_bytes(bp_call_type(call, 0));
-    void *work = bp_worker_part(p->work, bp_attention_forward_workspace, call, worker);
+    void *work = bp_worker_part(p->work, BP_PACKED_BYTES(attention_forward), call, worker);
     for (uint64_t task = first; task < last; task++) {
         const uint64_t sample = task / heads, number = task % heads, at = sample * sequence;
         const int32_t *starts = (const int32_t *)p->starts + at;
@@ -137,7 +137,7 @@ static void packed_backward_run(const bp_host_call *call, uint64_t first, uint64
     const uint64_t kv_heads = (uint64_t)s->kv_heads, width = (uint64_t)s->head_width;
     const uint64_t row = (heads + 2 * kv_heads) * width;
     const size_t element = bp_dtype_bytes(bp_call_type(call, 0));
-    void *work = bp_worker_part(p->work, bp_attention_backward_workspace, call, worker);
+    void *work = bp_worker_part(p->work, BP_PACKED_BYTES(attention_backward), call, worker);
     for (uint64_t task = first; task < last; task++) {
         const uint64_t at = task / kv_heads * sequence, number = task % kv_heads;
         const int32_t *starts = (const int32_t *)p->starts + at;
@@ -167,8 +167,8 @@ static void packed_backward_run(const bp_host_call *call, uint64_t first, uint64
 }
 
 const bp_host_kernel BP_PACKED(attention_packed_forward) = {
-    packed_forward_tasks, packed_forward_run, bp_attention_forward_workspace};
+    packed_forward_tasks, packed_forward_run, BP_PACKED_BYTES(attention_forward)};
 const bp_host_kernel BP_PACKED(attention_packed_backward) = {
-    packed_backward_tasks, packed_backward_run, bp_attention_backward_workspace};
+    packed_backward_tasks, packed_backward_run, BP_PACKED_BYTES(attention_backward)};
 
 #endif

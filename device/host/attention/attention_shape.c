@@ -82,6 +82,21 @@ uint64_t bp_attention_backward_workspace(const void *scalars, const uint8_t *dty
     return bp_size_mul(sizeof(float), floats);
 }
 
+uint64_t bp_attention_forward_plain(const void *scalars, const uint8_t *dtypes)
+{
+    const bp_attention_forward_scalars *s = scalars;
+    (void)dtypes;
+    return bp_size_mul(2 * sizeof(float),
+                       attention_score_pitch(s->sequence, s->window, s->causal != 0));
+}
+
+uint64_t bp_attention_backward_plain(const void *scalars, const uint8_t *dtypes)
+{
+    const bp_attention_backward_scalars *s = scalars;
+    const uint64_t rows = halves(dtypes) ? 2 * (uint64_t)s->sequence + 1 : 1;
+    return bp_size_mul(rows, bp_size_mul(sizeof(float), (uint64_t)s->head_width));
+}
+
 static uint64_t decode_bytes(int64_t positions, int64_t width, const uint8_t *dtypes)
 {
     uint64_t floats = rounded(positions);

@@ -394,5 +394,6 @@ const bp_host_kernel BP_ISA(bp_attention_forward) = {bp_attention_forward_tasks,
 
 #include "device/host/attention/attention_backward_vector.h"
 
-#define BP_PACKED(name) BP_ISA(bp_##name)
+#define BP_PACKED(name)       BP_ISA(bp_##name)
+#define BP_PACKED_BYTES(name) bp_##name##_workspace
 #include "device/host/attention/attention_packed.h"
