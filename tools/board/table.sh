@@ -6,6 +6,9 @@
 # board-kit).
 cd "$(dirname "$0")/../.." || exit 1
 core=cortex-m7 board=mps2-an500 kit=$PWD/build/cortex-m7/kit
+for tool in arm-none-eabi-gcc qemu-system-arm; do
+    command -v "$tool" >/dev/null || { echo "skipped: $tool is not here: make deps" >&2; exit 2; }
+done
 [[ -f $kit/kit.mk ]] || { echo "$kit is not there: make VARIANT=$core board-kit" >&2; exit 2; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -42,7 +42,7 @@ check $? "resumed: the same record" "$out$err"
 for ((tries = 0; tries < 40; tries++)); do
     "$program" "${how[@]}" --max-steps 6 --save-steps 1 --output-dir "$work/k" --resume auto >"$work/.out" 2>"$work/.err" &
     job=$!
-    sleep "0.$((3 + tries % 6))"
+    sleep "0.$((3 + tries % 6))" # no wait: a moment
     kill -9 $job 2>/dev/null || { wait $job; break; }
     wait $job 2>/dev/null
 done

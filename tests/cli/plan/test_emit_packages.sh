@@ -61,6 +61,8 @@ for form in arduino zephyr cmsis-pack esp-idf; do
             compiles "$form: Cortex-M7" arm-none-eabi-gcc -mcpu=cortex-m7 -mthumb -mfloat-abi=hard -mfpu=fpv5-d16
             compiles "$form: clang for Arm" clang --target=arm-none-eabi -mcpu=cortex-m7 -mthumb -isystem $newlib
             compiles "$form: rv32imc" clang --target=riscv32-unknown-elf -march=rv32imc -mabi=ilp32 -isystem $newlib
+        else
+            echo "skipped: arm-none-eabi-gcc is not here: $form for boards"
         fi
         [[ ! -d $work/$form ]] || rm -rf "${work:?}/$form"
         cp -r "$work/p" "$work/$form"
@@ -94,6 +96,9 @@ int analogRead(int pin);
 struct SerialPort { void begin(long); void println(const char *); void println(double); };
 extern SerialPort Serial;
 END
+if ! command -v c++ >/dev/null; then
+    echo "skipped: c++ is not here: the sketch"
+else
 for standard in c++11 c++17 c++20; do
     c++ -std=$standard -Wall -Wextra -Werror -include "$work/core/Arduino.h" -I"$work/arduino/src" -x c++ \
         -c "$work/arduino/examples/Learn/Learn.ino" -o "$work/sketch.o" >"$work/made" 2>&1
@@ -120,6 +125,7 @@ c++ -std=c++11 -I"$work/core" "$work/core/main.cpp" "$work/sketch.o" "$work/plan
 1
 1" ]]
 check $? "the sketch learns" "$(cat "$work/made")$("$work/sketch")"
+fi
 
 # Zephyr: scripts/zephyr_module.py's schema of module.yml, and Kconfig's grammar as far as these lines go.
 module=$work/zephyr/zephyr/module.yml
@@ -172,6 +178,8 @@ END
         cmake -DBEDPLATE_CORE=here -P "$work/run.cmake" >"$work/made" 2>&1
         check $? "$file" "$(cat "$work/made")"
     done
+else
+    echo "skipped: cmake is not here: the packages' own files"
 fi
 
 # ESP-IDF: idf_component.yml has a version and the least IDF.

@@ -45,7 +45,7 @@ Line = Dict[str, Any]
 Rows = Iterable[Mapping[str, Any]]
 _KEPT = 200  # lines of stderr in an exception
 # Options that are given once for each value (OPTION_PATHS and OPTION_LIST of tools/bedplate/app/options_table.c).
-_REPEATED = frozenset(("data", "eval-data", "freeze", "trainable", "param-override", "stop"))
+_REPEATED = frozenset(("data", "eval-data", "freeze", "trainable", "param-override", "stop", "reward"))
 
 
 class BedplateError(RuntimeError):

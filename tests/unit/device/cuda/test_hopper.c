@@ -398,6 +398,9 @@ static const attention attentions[] = {
     {{4, 72, 4, 2, 128, 0, 3, 0.0625, 0.0, 50, 0.0}, BP_F16, true, false, "sm_90"},
     {{1, 193, 3, 1, 128, 1, 5, 0.0625, 0.1, 70, 1.5}, BP_BF16, false, true, "sm_90"},
     {{4, 90, 3, 3, 64, 0, 5, 0.125, 0.2, 0, 2.0}, BP_F16, true, true, "sm_90"},
+    /* scales that are no power of two */
+    {{4, 90, 3, 1, 64, 1, 0, 0.1, 0.0, 0, 0.0}, BP_BF16, false, true, "sm_90"},
+    {{4, 70, 4, 1, 128, 1, 0, 0.088388, 0.0, 0, 0.0}, BP_F16, false, true, "sm_90"},
     {{1, 150, 4, 4, 128, 1, 0, 0.0625, 0.0, 0, 0.0}, BP_F16, false, true, "sm_90:sums"},
     {{2, 260, 2, 1, 64, 1, 0, 0.125, 0.0, 64, 0.0}, BP_BF16, false, true, "sm_90:sums"},
 };
@@ -436,7 +439,7 @@ static void check_attention(const attention *a, bp_kernel kernel, uint32_t seeds
 static void attention_has_the_same_bits(void **state)
 {
     (void)state;
-    const uint32_t count = share_of(ATTENTIONS, 4, 2);
+    const uint32_t count = share_of(ATTENTIONS, 6, 2);
     for (uint32_t i = 0; i < count; i++) {
         check_attention(&attentions[i], BP_KERNEL_attention_forward, i == 2 ? 3 : 1);
         check_attention(&attentions[i], BP_KERNEL_attention_backward, i == 0 ? 3 : 1);
