@@ -106,7 +106,9 @@ typedef struct vm_warp {
     const vm_insn *spin_insn; /* the strong global load made last, and how often in a row */
     uint64_t spin_address;
     uint32_t spins;
-    struct vm_mark *marks; /* of registers, in a kernel that has wgmma */
+    struct vm_mark *marks; /* of registers, in a kernel that has wgmma; */
+    size_t mark_count;     /* those there are, */
+    uint32_t mark_start;   /* and how often the warp was started with them */
     uint32_t epoch;        /* fences of wgmma so far, counted from 1 */
     uint32_t matrix_done;  /* groups of wgmma waited for */
     bool matrix_fenced;

@@ -460,8 +460,11 @@ bool vm_race_async_read(vm_warp *warp, const vm_insn *in, unsigned lane, vm_bloc
     now at;
     fill_now(&at, warp, lane, &block->shared_race);
     const char *what = NULL;
+    vm_page *page = NULL;
     for (uint64_t word = offset / 4; word < (offset + bytes) / 4 && what == NULL; word++) {
-        vm_page *page = find_page(&block->shared_race, word / VM_PAGE_CELLS);
+        if (page == NULL || word % VM_PAGE_CELLS == 0) {
+            page = find_page(&block->shared_race, word / VM_PAGE_CELLS);
+        }
         unsigned count = 0;
         vm_cell *first = cells_of(page, &page->cells[word % VM_PAGE_CELLS], word * 4, 4, &count);
         for (unsigned i = 0; i < count && what == NULL; i++) {

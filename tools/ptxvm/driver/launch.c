@@ -114,8 +114,19 @@ void vm_put(vm_warp *warp, const vm_insn *in, unsigned i, uint32_t mask, const v
         memcpy(at, lanes, (size_t)8 * VM_LANES);
         return;
     }
+    if (mask == VM_ALL_LANES && operand->bytes == 2) {
+        memcpy(at, lanes, (size_t)2 * VM_LANES);
+        return;
+    }
     if (mask == VM_ALL_LANES) {
         memcpy(at, lanes, (size_t)operand->bytes * VM_LANES);
+        return;
+    }
+    if (operand->bytes == 4) {
+        for (; mask != 0; mask &= mask - 1) {
+            size_t lane = vm_first_lane(mask);
+            memcpy(at + lane * 4, (const uint8_t *)lanes + lane * 4, 4);
+        }
         return;
     }
     for (; mask != 0; mask &= mask - 1) {

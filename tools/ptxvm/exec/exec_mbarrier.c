@@ -52,9 +52,12 @@ void vm_mbarrier_start(vm_block *block)
 {
     block->mbarrier_count = 0;
     block->bulk_count = block->reading_count = block->store_count = 0;
+    if (block->copies != 0) {
+        memset(block->tags, 0,
+               (block->cluster->capacity_shared / VM_MAP_CHUNK + 2) * sizeof(vm_tag));
+    }
     block->copies = 0;
     memset(block->store_groups, 0, block->threads * sizeof(uint32_t));
-    memset(block->tags, 0, (block->launch->shared_bytes / VM_MAP_CHUNK + 1) * sizeof(vm_tag));
     block->pauses = 0;
 }
 

@@ -95,8 +95,8 @@ static bool find_loads(vm_warp *warp, const vm_insn *in, uint32_t mask, const ui
 
 /* Elements of `bytes` bytes, `from` bytes behind where each lane's begin, into the lanes of a
  * register, extended to its width. */
-static void exec_mem_place(uint8_t *lanes, unsigned width, uint32_t mask, uint8_t *const *data,
-                           size_t from, unsigned bytes, bool is_signed)
+static void exec_mem_extend(uint8_t *lanes, unsigned width, uint32_t mask, uint8_t *const *data,
+                            size_t from, unsigned bytes, bool is_signed)
 {
     for (uint32_t left = mask; left != 0; left &= left - 1) {
         unsigned lane = vm_first_lane(left);
@@ -107,6 +107,32 @@ static void exec_mem_place(uint8_t *lanes, unsigned width, uint32_t mask, uint8_
             bool negative = is_signed && (element[bytes - 1] & 0x80u) != 0;
             memset(at + bytes, negative ? 0xff : 0, width - bytes);
         }
+    }
+}
+
+/* Elements as wide as their register. Of a constant size, each is one move. */
+static inline void exec_mem_move(uint8_t *lanes, uint32_t mask, uint8_t *const *data, size_t from,
+                                 size_t size)
+{
+    for (uint32_t left = mask; left != 0; left &= left - 1) {
+        unsigned lane = vm_first_lane(left);
+        memcpy(lanes + lane * size, data[lane] + from, size);
+    }
+}
+
+static void exec_mem_place(uint8_t *lanes, unsigned width, uint32_t mask, uint8_t *const *data,
+                           size_t from, unsigned bytes, bool is_signed)
+{
+    if (bytes != width) {
+        exec_mem_extend(lanes, width, mask, data, from, bytes, is_signed);
+    } else if (width == 2) {
+        exec_mem_move(lanes, mask, data, from, 2);
+    } else if (width == 4) {
+        exec_mem_move(lanes, mask, data, from, 4);
+    } else if (width == 8) {
+        exec_mem_move(lanes, mask, data, from, 8);
+    } else {
+        exec_mem_move(lanes, mask, data, from, width);
     }
 }
 
@@ -127,14 +153,7 @@ static bool exec_load(vm_warp *warp, const vm_insn *in, uint32_t mask)
         const vm_operand *target = vm_operand_at(warp, in, e);
         uint8_t *lanes = warp->bases[target->where] + target->offset;
         size_t from = (size_t)e * bytes;
-        if (bytes == 4 && target->bytes == 4) { /* the commonest of all */
-            for (uint32_t left = mask; left != 0; left &= left - 1) {
-                unsigned lane = vm_first_lane(left);
-                memcpy(lanes + (size_t)lane * 4, data[lane] + from, 4);
-            }
-        } else {
-            exec_mem_place(lanes, target->bytes, mask, data, from, bytes, is_signed);
-        }
+        exec_mem_place(lanes, target->bytes, mask, data, from, bytes, is_signed);
     }
     return true;
 }

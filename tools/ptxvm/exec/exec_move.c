@@ -19,6 +19,15 @@ static bool exec_move_predicate(vm_warp *warp, const vm_insn *in, uint32_t mask)
     return true;
 }
 
+/* Parts of `part` bytes from steps of `from` bytes to steps of `to`: of constant sizes, moves. */
+static inline void move_parts(uint8_t *target, size_t to, const uint8_t *source, size_t from,
+                              size_t part)
+{
+    for (unsigned i = 0; i < VM_LANES; i++) {
+        memcpy(target + i * to, source + i * from, part);
+    }
+}
+
 /* mov.b64 d, {a, b}: the first element is the least significant. vector: elements. */
 static bool exec_pack(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
@@ -28,8 +37,13 @@ static bool exec_pack(vm_warp *warp, const vm_insn *in, uint32_t mask)
     uint8_t lanes[VM_LANES * 16];
     for (unsigned e = 0; e < count; e++) {
         const uint8_t *source = vm_source(warp, in, 1 + e);
-        for (unsigned i = 0; i < VM_LANES; i++) {
-            memcpy(lanes + (size_t)i * whole + (size_t)e * part, source + (size_t)i * part, part);
+        uint8_t *target = lanes + (size_t)e * part;
+        if (whole == 4 && part == 2) {
+            move_parts(target, 4, source, 2, 2);
+        } else if (whole == 8 && part == 4) {
+            move_parts(target, 8, source, 4, 4);
+        } else {
+            move_parts(target, whole, source, part, part);
         }
     }
     vm_put(warp, in, 0, mask, lanes);
@@ -43,9 +57,13 @@ static bool exec_unpack(vm_warp *warp, const vm_insn *in, uint32_t mask)
     unsigned part = vm_type_bytes((vm_type)in->types[0]) / count;
     for (unsigned e = 0; e < count; e++) {
         uint8_t lanes[VM_LANES * 8];
-        for (unsigned i = 0; i < VM_LANES; i++) {
-            memcpy(lanes + (size_t)i * part, source + (size_t)i * part * count + (size_t)e * part,
-                   part);
+        const uint8_t *first = source + (size_t)e * part;
+        if (part == 2 && count == 2) {
+            move_parts(lanes, 2, first, 4, 2);
+        } else if (part == 4 && count == 2) {
+            move_parts(lanes, 4, first, 8, 4);
+        } else {
+            move_parts(lanes, part, first, (size_t)part * count, part);
         }
         vm_put(warp, in, e, mask, lanes);
     }

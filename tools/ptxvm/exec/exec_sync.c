@@ -13,8 +13,11 @@ static bool exec_shuffle(vm_warp *warp, const vm_insn *in, uint32_t mask)
     vm_meeting *meeting = &warp->meeting;
     if (meeting->gathering) {
         const uint32_t *a = vm_source(warp, in, 2);
-        for (unsigned i = 0; i < VM_LANES; i++) {
-            meeting->values[i] = (mask >> i & 1) != 0 ? a[i] : meeting->values[i];
+        for (unsigned i = 0; i < VM_LANES && mask == VM_ALL_LANES; i++) {
+            meeting->values[i] = a[i];
+        }
+        for (; mask != VM_ALL_LANES && mask != 0; mask &= mask - 1) {
+            meeting->values[vm_first_lane(mask)] = a[vm_first_lane(mask)];
         }
         return true;
     }

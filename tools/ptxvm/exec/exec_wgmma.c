@@ -108,7 +108,7 @@ static bool take_registers(vm_warp *warp, const vm_insn *in, unsigned first, uns
         if (operand->where != VW_REGISTER) {
             continue;
         }
-        vm_mark *mark = &warp->marks[(warp->function->register_base + operand->offset) / 4];
+        vm_mark *mark = vm_matrix_mark(warp, operand);
         const bool flies = mark->group > warp->matrix_done;
         if (!warp->matrix_fenced || mark->touched == warp->epoch) {
             return vm_fail(warp, in, VM_FULL, VM_ILLEGAL_INSTRUCTION,

@@ -3,6 +3,8 @@
  * whether what lies there was written in that layout. */
 #include "tools/ptxvm/exec/matrix.h"
 
+#include <stdlib.h>
+
 enum { CHUNK = VM_MAP_CHUNK, CORE = 8 /* rows of a core matrix */ };
 
 /* Bits that a descriptor has no use for. */
@@ -130,11 +132,13 @@ bool vm_matrix_gather(vm_warp *warp, const vm_matrix_operand *o, unsigned from, 
             if (data == NULL) {
                 return false;
             }
+            if (!o->major) {
+                memcpy(bytes + ((size_t)l * o->depth + (size_t)p * per) * o->size, data, CHUNK);
+                continue;
+            }
             for (unsigned e = 0; e < per; e++) {
-                const unsigned row = o->major ? p * per + e : l;
-                const unsigned k = o->major ? l : p * per + e;
-                memcpy(bytes + ((size_t)row * o->depth + k) * o->size, data + (size_t)e * o->size,
-                       o->size);
+                memcpy(bytes + (((size_t)p * per + e) * o->depth + l) * o->size,
+                       data + (size_t)e * o->size, o->size);
             }
         }
     }
@@ -172,7 +176,7 @@ bool vm_matrix_touch(vm_warp *warp, const vm_insn *in)
         if (operand->where != VW_REGISTER) {
             continue;
         }
-        vm_mark *mark = &warp->marks[(function->register_base + operand->offset) / 4];
+        vm_mark *mark = vm_matrix_mark(warp, operand);
         mark->touched = warp->epoch;
         if (mark->group > warp->matrix_done) {
             return vm_fail(warp, in, VM_FULL, VM_ILLEGAL_INSTRUCTION,
@@ -191,9 +195,14 @@ void vm_matrix_start(vm_warp *warp)
     warp->matrix_fenced = false;
     warp->register_limit = 0;
     if (launch->function->matrix) {
-        const size_t bytes = launch->register_bytes / 4 * sizeof(vm_mark);
-        warp->marks = vm_resize(warp->marks, bytes);
-        memset(warp->marks, 0, bytes);
+        const size_t count = launch->register_bytes / 4;
+        if (count > warp->mark_count || warp->mark_start == UINT32_MAX) {
+            free(warp->marks);
+            warp->marks = vm_allocate(count * sizeof(vm_mark));
+            warp->mark_count = count;
+            warp->mark_start = 0;
+        }
+        warp->mark_start++;
     }
     if (warp->index % VM_READERS == 0) {
         memset(&warp->block->warpgroups[warp->index / VM_READERS], 0, sizeof(vm_warpgroup));

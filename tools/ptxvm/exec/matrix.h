@@ -18,6 +18,7 @@ enum {
 typedef struct vm_mark {
     uint32_t touched; /* the epoch of the last ordinary access */
     uint32_t group;   /* of the wgmma that has it, 0 none */
+    uint32_t start;   /* the warp's when this was written: what is older says nothing */
     uint16_t shape;
     bool source; /* holds A */
 } vm_mark;
@@ -47,6 +48,17 @@ bool vm_matrix_gather(vm_warp *warp, const vm_matrix_operand *operand, unsigned 
                       unsigned count, uint8_t *bytes);
 /* The span of shared memory that it covers is being read by the warp's group from now on. */
 void vm_matrix_reads(vm_warp *warp, const vm_matrix_operand *operand);
+
+/* The mark of a register of the running function, as of this start of the warp. */
+static inline vm_mark *vm_matrix_mark(const vm_warp *warp, const vm_operand *operand)
+{
+    vm_mark *mark = &warp->marks[(warp->function->register_base + operand->offset) / 4];
+    if (mark->start != warp->mark_start) {
+        const vm_mark none = {.start = warp->mark_start};
+        *mark = none;
+    }
+    return mark;
+}
 
 /* Notes that registers of an instruction are used: false, and reported, where a wgmma has them. */
 bool vm_matrix_touch(vm_warp *warp, const vm_insn *in);

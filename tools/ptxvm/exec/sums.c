@@ -73,10 +73,7 @@ static unsigned gather(term *terms, const vm_sum *sum, float c)
 /* magnitude x 2^unit cut toward zero to what an f32 of so many fraction bits holds. */
 static double cut_to(uint64_t magnitude, int unit, int fraction)
 {
-    int top = unit;
-    for (uint64_t rest = magnitude; rest > 1; rest >>= 1) {
-        top++;
-    }
+    const int top = unit + (magnitude > 1 ? 63 - __builtin_clzll(magnitude) : 0);
     if (top > 127) {
         return (double)INFINITY;
     }
