@@ -27,8 +27,8 @@ run() {
     "$program" "$@" >"$work/.out" 2>"$work/.err" </dev/null
     code=$?
     ((SECONDS - began < 20)) || echo "slow: $((SECONDS - began)) s: bedplate $*"
-    out=$(tr -d '\0' <"$work/.out")
-    err=$(tr -d '\0' <"$work/.err")
+    # Without zero bytes, of which the shell says that it leaves them out; and without a process for it.
+    { out=$(<"$work/.out") && err=$(<"$work/.err"); } 2>/dev/null
 }
 
 # wait_for SECONDS CONDITION [PROCESS]: until a line of shell holds; says that it did not in that time, ten times and more what
@@ -62,7 +62,10 @@ $err" || ok=1
 
 # json KEY: the value of a key in the last line of $out, quotes removed.
 json() {
-    tail -n 1 <<<"$out" | grep -oE "\"$1\": (\"[^\"]*\"|[^,}]*)" | head -1 | sed -E "s/^\"$1\": //; s/\"//g"
+    local value="\"$1\": (\"[^\"]*\"|[^,}]*)"
+    [[ ${out##*$'\n'} =~ $value ]] || return 0
+    value=${BASH_REMATCH[0]#"\"$1\": "}
+    printf '%s\n' "${value//\"/}"
 }
 
 # near KEY GOLDEN_KEY: a number of the last line of $out is that of $golden/eval.json, to 1e-6.

@@ -20,12 +20,15 @@ named() {
     # What is needed besides is named instead, and so is a file that is damaged or missing.
     [[ $code -ne 0 && $err != *': the option is needed'* && $err != *'; give --'* ]] || return
     [[ $code -ne 4 && $code -ne 6 || $err != *"bedplate: text"* && $err != *"bedplate: $value"* ]] || return
-    for word in "$option" $(printf '%s\n' "$@" | grep '^--'); do
-        [[ $err != *"$word"* ]] || break
-        word=''
+    for word in "$option" "$@" ''; do
+        [[ $word != --* || $err != *"$word"* ]] || break
     done
-    line=$(sed -nE 's/^bedplate: ([a-z0-9-]+): .*/\1/p' < <(messages <<<"$err") | grep -xFf options | head -1)
-    [[ -n $word && -z $line ]] || wrong+="$command $* $option=$value ($code): $err"$'\n'
+    # None of its messages names an option without its dashes.
+    while read -r line; do
+        [[ ! $line =~ ^bedplate:\ ([a-z0-9-]+):\  || -z ${known[${BASH_REMATCH[1]}]:-} || $line == 'bedplate: task: '* ||
+            $line == *': a preset: the weights are random'* ]] || word=''
+    done <<<"$err"
+    [[ -n $word ]] || wrong+="$command $* $option=$value ($code): $err"$'\n'
 }
 # options COMMAND VALUES CONTEXT..: all of its options but those whose values are files that are there.
 options() {
@@ -41,6 +44,8 @@ options() {
 for command in plan train eval generate embed distill export tokenize; do
     "$program" $command --help all | sed -nE 's/^  --([a-z0-9-]+).*/\1/p'
 done | sort -u >options
+declare -A known
+while read -r name; do known[$name]=1; done <options
 [[ $(wc -l <options) -ge 180 ]]
 check $? "there are options" "$(wc -l <options)"
 options plan 'xyzzy -1 3' --model tiny --lora-r 4 --target-modules c_attn --max-seq-length 16
