@@ -8,6 +8,8 @@
 
 enum { THREAD_LANES = 32, LOCATION_BUCKETS = 256 };
 
+bool vm_race_concurrent;
+
 void vm_race_init(vm_race *race, uint64_t bytes, bool shared_by_threads)
 {
     race->page_count = (bytes + 4 * VM_PAGE_CELLS - 1) / (4 * VM_PAGE_CELLS);
@@ -28,7 +30,7 @@ void vm_race_free(vm_race *race)
     race->page_count = 0;
 }
 
-static inline vm_page *find_page(vm_race *race, uint64_t index)
+vm_page *vm_race_page(vm_race *race, uint64_t index)
 {
     vm_page *page = __atomic_load_n(&race->pages[index], __ATOMIC_ACQUIRE);
     if (page == NULL) {
@@ -342,7 +344,7 @@ bool vm_race_touch(vm_warp *warp, const vm_insn *in, unsigned lane, vm_race *rac
     now at;
     fill_now(&at, warp, lane, race);
     uint64_t index = offset / 4;
-    vm_page *page = find_page(race, index / VM_PAGE_CELLS);
+    vm_page *page = vm_race_page(race, index / VM_PAGE_CELLS);
     vm_touch other = {0, 0, 0, 0};
     const char *what = NULL;
     const bool fetches = (how & (VA_ASYNC | VA_WRITE)) == VA_ASYNC;
@@ -391,7 +393,7 @@ bool vm_race_flight(vm_warp *warp, const vm_insn *in, unsigned lane, vm_race *ra
         return false;
     }
     uint64_t index = offset / 4;
-    vm_page *page = find_page(race, index / VM_PAGE_CELLS);
+    vm_page *page = vm_race_page(race, index / VM_PAGE_CELLS);
     vm_page_lock(race, page);
     for (unsigned i = 0; i < (bytes + 3) / 4; i++) {
         unsigned count = 0;
@@ -415,7 +417,7 @@ bool vm_race_flight(vm_warp *warp, const vm_insn *in, unsigned lane, vm_race *ra
 void vm_race_flight_away(vm_block *home, uint64_t offset, unsigned bytes, bool begins)
 {
     uint64_t index = offset / 4;
-    vm_page *page = find_page(&home->shared_race, index / VM_PAGE_CELLS);
+    vm_page *page = vm_race_page(&home->shared_race, index / VM_PAGE_CELLS);
     for (unsigned i = 0; i < (bytes + 3) / 4; i++) {
         unsigned count = 0;
         vm_cell *cell = &page->cells[index % VM_PAGE_CELLS + i];
@@ -463,7 +465,7 @@ bool vm_race_async_read(vm_warp *warp, const vm_insn *in, unsigned lane, vm_bloc
     vm_page *page = NULL;
     for (uint64_t word = offset / 4; word < (offset + bytes) / 4 && what == NULL; word++) {
         if (page == NULL || word % VM_PAGE_CELLS == 0) {
-            page = find_page(&block->shared_race, word / VM_PAGE_CELLS);
+            page = vm_race_page(&block->shared_race, word / VM_PAGE_CELLS);
         }
         unsigned count = 0;
         vm_cell *first = cells_of(page, &page->cells[word % VM_PAGE_CELLS], word * 4, 4, &count);

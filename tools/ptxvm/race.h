@@ -57,9 +57,12 @@ typedef struct vm_race {
     bool shared_by_threads; /* host threads run blocks that touch it */
 } vm_race;
 
+/* Whether several host threads run the launch: there is one launch at a time. */
+extern bool vm_race_concurrent;
+
 static inline void vm_page_lock(const vm_race *race, vm_page *page)
 {
-    if (race->shared_by_threads) {
+    if (race->shared_by_threads && vm_race_concurrent) {
         while (__atomic_exchange_n(&page->lock, 1, __ATOMIC_ACQUIRE) != 0) {
         }
     }
@@ -67,7 +70,7 @@ static inline void vm_page_lock(const vm_race *race, vm_page *page)
 
 static inline void vm_page_unlock(const vm_race *race, vm_page *page)
 {
-    if (race->shared_by_threads) {
+    if (race->shared_by_threads && vm_race_concurrent) {
         __atomic_store_n(&page->lock, 0, __ATOMIC_RELEASE);
     }
 }
@@ -115,6 +118,8 @@ struct vm_block;
 struct vm_launch;
 
 void vm_race_init(vm_race *race, uint64_t bytes, bool shared_by_threads);
+/* The page of that index, made where there is none. */
+vm_page *vm_race_page(vm_race *race, uint64_t index);
 void vm_race_free(vm_race *race);
 
 /* Records an access and reports a conflict (returning false). how: VA_*. */
@@ -124,7 +129,7 @@ bool vm_race_touch(struct vm_warp *warp, const struct vm_insn *in, unsigned lane
  * each word, end. False where only vm_race_touch() can tell; asked again there, nothing has been
  * lost. */
 typedef struct vm_race_turn {
-    const vm_race *race;
+    vm_race *race;
     vm_page *page; /* the one whose lock is held, or NULL */
     uint64_t page_index;
     vm_touch now; /* who is to be filled in */
@@ -133,7 +138,9 @@ typedef struct vm_race_turn {
     bool own; /* memory of one block: other blocks' records are stale */
 } vm_race_turn;
 
-void vm_race_turn_begin(vm_race_turn *turn, const struct vm_warp *warp, const vm_race *race);
+void vm_race_turn_begin(vm_race_turn *turn, const struct vm_warp *warp, vm_race *race);
+/* All lanes of the warp, each in `bytes` bytes right behind those of the lane before it. */
+bool vm_race_turn_row(vm_race_turn *turn, uint64_t offset, unsigned bytes, bool write);
 /* many: several lanes read these bytes at once. */
 bool vm_race_turn_read(vm_race_turn *turn, unsigned lane, bool many, uint64_t offset,
                        unsigned bytes);

@@ -6,7 +6,7 @@
 
 enum { THREAD_LANES = 32, WHOLE = 15 };
 
-void vm_race_turn_begin(vm_race_turn *turn, const vm_warp *warp, const vm_race *race)
+void vm_race_turn_begin(vm_race_turn *turn, const vm_warp *warp, vm_race *race)
 {
     const vm_block *block = warp->block;
     turn->race = race;
@@ -29,17 +29,13 @@ void vm_race_turn_end(vm_race_turn *turn)
     }
 }
 
-/* The cell of an offset, its page locked; NULL when nothing there was ever touched. */
+/* The cell of an offset, its page locked. */
 static inline vm_cell *cell_at(vm_race_turn *turn, uint64_t offset)
 {
     uint64_t index = offset / (4 * VM_PAGE_CELLS);
     if (index != turn->page_index) {
         vm_race_turn_end(turn);
-        turn->page = __atomic_load_n(&turn->race->pages[index], __ATOMIC_ACQUIRE);
-        if (turn->page == NULL) {
-            turn->page_index = UINT64_MAX;
-            return NULL;
-        }
+        turn->page = vm_race_page(turn->race, index);
         turn->page_index = index;
         vm_page_lock(turn->race, turn->page);
     }
@@ -170,7 +166,7 @@ bool vm_race_turn_read(vm_race_turn *turn, unsigned lane, bool many, uint64_t of
 {
     vm_cell *cell = cell_at(turn, offset);
     uint32_t thread = turn->warp * THREAD_LANES + lane;
-    bool fine = cell != NULL;
+    bool fine = true;
     for (unsigned i = 0; i < bytes / 4 && fine; i++) {
         fine = read_cell(turn, cell + i, thread, many);
     }
@@ -181,9 +177,23 @@ bool vm_race_turn_write(vm_race_turn *turn, unsigned lane, uint64_t offset, unsi
 {
     vm_cell *cell = cell_at(turn, offset);
     uint32_t thread = turn->warp * THREAD_LANES + lane;
-    bool fine = cell != NULL;
+    bool fine = true;
     for (unsigned i = 0; i < bytes / 4 && fine; i++) {
         fine = write_cell(turn, cell + i, thread);
+    }
+    return fine;
+}
+
+bool vm_race_turn_row(vm_race_turn *turn, uint64_t offset, unsigned bytes, bool write)
+{
+    uint32_t thread = turn->warp * THREAD_LANES;
+    bool fine = true;
+    for (unsigned lane = 0; lane < THREAD_LANES && fine; lane++, thread++, offset += bytes) {
+        vm_cell *cell = cell_at(turn, offset);
+        for (unsigned i = 0; i < bytes / 4 && fine; i++) {
+            fine = write ? write_cell(turn, cell + i, thread)
+                         : read_cell(turn, cell + i, thread, false);
+        }
     }
     return fine;
 }

@@ -375,8 +375,13 @@ static bool meet(vm_warp *warp, uint32_t index, const vm_insn *in, uint32_t mask
     /* The member mask is the last operand; lanes of one fragment may name different ones. */
     const uint32_t *members = vm_source(warp, in, in->operands - 1u);
     uint32_t wanted = members[vm_first_lane(mask)];
-    uint32_t group = 0;
+    uint32_t other = 0;
     for (unsigned lane = 0; lane < VM_LANES; lane++) {
+        other |= members[lane] ^ wanted;
+    }
+    uint32_t group = other == 0 ? mask : 0;
+    bool checked = other == 0 && (mask & ~wanted) == 0;
+    for (unsigned lane = 0; lane < VM_LANES && !checked; lane++) {
         bool here = (mask >> lane & 1) != 0;
         group |= here && members[lane] == wanted ? 1u << lane : 0;
         if (here && (members[lane] >> lane & 1) == 0) {

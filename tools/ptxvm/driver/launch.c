@@ -102,6 +102,17 @@ bool vm_fail(const vm_warp *warp, const vm_insn *in, int lane, int result, const
 
 /* ---- operands ---- */
 
+/* The words of some lanes, in vectors: the mask against each lane's bit. */
+static void put_words(uint32_t *at, const uint32_t *lanes, uint32_t mask)
+{
+    uint32_t merged[VM_LANES];
+    for (unsigned i = 0; i < VM_LANES; i++) {
+        const uint32_t takes = (mask & 1u << i) != 0 ? UINT32_MAX : 0;
+        merged[i] = (lanes[i] & takes) | (at[i] & ~takes);
+    }
+    memcpy(at, merged, sizeof merged);
+}
+
 void vm_put(vm_warp *warp, const vm_insn *in, unsigned i, uint32_t mask, const void *lanes)
 {
     const vm_operand *operand = vm_operand_at(warp, in, i);
@@ -123,10 +134,7 @@ void vm_put(vm_warp *warp, const vm_insn *in, unsigned i, uint32_t mask, const v
         return;
     }
     if (operand->bytes == 4) {
-        for (; mask != 0; mask &= mask - 1) {
-            size_t lane = vm_first_lane(mask);
-            memcpy(at + lane * 4, (const uint8_t *)lanes + lane * 4, 4);
-        }
+        put_words((uint32_t *)(void *)at, lanes, mask);
         return;
     }
     for (; mask != 0; mask &= mask - 1) {
@@ -223,6 +231,7 @@ int vm_launch_run(vm_launch *launch)
     unsigned count = 0;
     unsigned wanted = vm_config_threads();
     wanted = wanted > launch->cluster_total ? (unsigned)launch->cluster_total : wanted;
+    vm_race_concurrent = wanted > 1;
     for (; count + 1 < wanted && count < WORKERS_MAX; count++) {
         if (pthread_create(&workers[count], NULL, work, launch) != 0) {
             break;

@@ -8,6 +8,32 @@
 enum { FILE_REGISTERS = 65536, THREAD_REGISTERS = 255, PAUSES_MOST = 200000 };
 
 /* shfl.sync.mode d|p, a, b, c, members */
+static bool all_equal(const uint32_t *lanes)
+{
+    uint32_t other = 0;
+    for (unsigned i = 1; i < VM_LANES; i++) {
+        other |= lanes[i] ^ lanes[0];
+    }
+    return other == 0;
+}
+
+/* The lane that a lane reads, and whether it is inside the segment. */
+static inline bool shuffle_source(vm_choice way, unsigned lane, uint32_t b, uint32_t c, int *from)
+{
+    unsigned by = b & 31;
+    unsigned clamp = c & 31;
+    unsigned segment = c >> 8 & 31;
+    unsigned most = (lane & segment) | (clamp & ~segment);
+    unsigned least = lane & segment;
+    int wanted = way == VX_UP     ? (int)lane - (int)by
+                 : way == VX_DOWN ? (int)(lane + by)
+                 : way == VX_BFLY ? (int)(lane ^ by)
+                                  : (int)(least | (by & ~segment));
+    bool valid = way == VX_UP ? wanted >= (int)most : wanted <= (int)most;
+    *from = valid ? wanted : (int)lane;
+    return valid;
+}
+
 static bool exec_shuffle(vm_warp *warp, const vm_insn *in, uint32_t mask)
 {
     vm_meeting *meeting = &warp->meeting;
@@ -25,21 +51,22 @@ static bool exec_shuffle(vm_warp *warp, const vm_insn *in, uint32_t mask)
     const uint32_t *c = vm_source(warp, in, 4);
     uint32_t lanes[VM_LANES];
     uint32_t inside = 0;
+    if (mask == VM_ALL_LANES && meeting->lanes == VM_ALL_LANES && in->choice == VX_BFLY &&
+        all_equal(b) && all_equal(c) &&
+        (c[0] & 0x1f1fu) == 31) { /* what reductions over a warp do */
+        for (unsigned lane = 0; lane < VM_LANES; lane++) {
+            lanes[lane] = (uint32_t)meeting->values[lane ^ (b[0] & 31)];
+        }
+        vm_put(warp, in, 0, mask, lanes);
+        vm_put_predicate(warp, in, 1, mask, mask);
+        return true;
+    }
     for (unsigned lane = 0; lane < VM_LANES; lane++) {
         if ((mask >> lane & 1) == 0) {
             continue;
         }
-        unsigned by = b[lane] & 31;
-        unsigned clamp = c[lane] & 31;
-        unsigned segment = c[lane] >> 8 & 31;
-        unsigned most = (lane & segment) | (clamp & ~segment);
-        unsigned least = lane & segment;
-        int from = in->choice == VX_UP     ? (int)lane - (int)by
-                   : in->choice == VX_DOWN ? (int)(lane + by)
-                   : in->choice == VX_BFLY ? (int)(lane ^ by)
-                                           : (int)(least | (by & ~segment));
-        bool valid = in->choice == VX_UP ? from >= (int)most : from <= (int)most;
-        from = valid ? from : (int)lane;
+        int from = 0;
+        bool valid = shuffle_source((vm_choice)in->choice, lane, b[lane], c[lane], &from);
         if ((meeting->lanes >> from & 1) == 0) {
             return vm_fail(warp, in, (int)lane, VM_ILLEGAL_INSTRUCTION,
                            "shuffle reads lane %d, which takes no part", from);

@@ -11,13 +11,13 @@ typedef struct stretch {
     uint8_t *data;
     uint64_t *defined;
     uint64_t bit;
-    const vm_race *race;
+    vm_race *race;
     const vm_window *window; /* whose pitch leaves gaps, or NULL */
 } stretch;
 
 static bool find_shared(const vm_warp *warp, stretch *found)
 {
-    const vm_block *block = warp->block;
+    vm_block *block = warp->block;
     stretch all = {0, block->launch->shared_bytes, block->shared, block->shared_defined,
                    0, &block->shared_race,         NULL};
     *found = all;
@@ -112,12 +112,72 @@ static bool together_parameters(const vm_warp *warp, uint32_t mask, const uint64
     return true;
 }
 
+/* Whether the lanes' addresses are `apart` bytes from one another. */
+static bool in_steps(const uint64_t *addresses, uint64_t apart)
+{
+    uint64_t other = 0;
+    for (unsigned lane = 1; lane < VM_LANES; lane++) {
+        other |= (addresses[lane - 1] + apart) ^ addresses[lane];
+    }
+    return other == 0;
+}
+
+/* Whether that many bytes from an address on may be touched, and lie in one row of a window. */
+static bool is_inside(const stretch *at, uint64_t address, uint64_t bytes)
+{
+    const uint64_t offset = address - at->low;
+    return offset < at->size && bytes <= at->size - offset &&
+           (at->window == NULL || offset % at->window->pitch + bytes <= at->window->row_bytes);
+}
+
+/* The first lane's bytes; the others' follow. NULL where the lanes have to be asked one by one. */
+static uint8_t *together_row(const stretch *at, vm_race_turn *turn, uint64_t address,
+                             unsigned bytes, bool write)
+{
+    const uint64_t offset = address - at->low, all = (uint64_t)bytes * VM_LANES;
+    const uint64_t bit = at->bit + offset;
+    if ((address & (bytes - 1)) != 0 ||
+        (!write && at->defined != NULL && !vm_bits_all(at->defined, bit, all)) ||
+        (at->race != NULL && !vm_race_turn_row(turn, bit, bytes, write))) {
+        return NULL;
+    }
+    if (write && at->defined != NULL) {
+        vm_bits_set(at->defined, bit, all, true);
+    }
+    return at->data + offset;
+}
+
+/* One lane after the other, those of `same` as the lane that is first[lane]. */
+static bool together_lanes(const stretch *at, vm_race_turn *turn, uint32_t mask,
+                           const uint64_t *addresses, unsigned bytes, bool write, uint8_t **data)
+{
+    uint8_t first[VM_LANES];
+    uint32_t same = write ? 0 : followers(addresses, mask, first), followed = 0;
+    for (uint32_t left = same; left != 0; left &= left - 1) {
+        unsigned lane = vm_first_lane(left);
+        first[lane] = (same >> first[lane] & 1) != 0 ? first[first[lane]] : first[lane];
+        followed |= 1u << first[lane];
+    }
+    for (uint32_t left = mask & ~same; left != 0; left &= left - 1) {
+        unsigned lane = vm_first_lane(left);
+        bool many = (followed >> lane & 1) != 0;
+        data[lane] = together_check(at, turn, lane, many, addresses[lane], bytes, write);
+        if (data[lane] == NULL) {
+            return false;
+        }
+    }
+    for (uint32_t left = same; left != 0; left &= left - 1) {
+        unsigned lane = vm_first_lane(left);
+        data[lane] = data[first[lane]];
+    }
+    return true;
+}
+
 bool vm_access_together(vm_warp *warp, uint32_t mask, vm_space space, const uint64_t *addresses,
                         unsigned bytes, bool write, uint8_t **data)
 {
     stretch at = {0};
     vm_race_turn turn;
-    uint8_t first[VM_LANES];
     if (space == VS_PARAM && !write) {
         return together_parameters(warp, mask, addresses, bytes, data);
     }
@@ -129,28 +189,25 @@ bool vm_access_together(vm_warp *warp, uint32_t mask, vm_space space, const uint
     if (!found || bytes < 4 || (early && space == VS_GLOBAL)) {
         return false;
     }
-    uint32_t same = write ? 0 : followers(addresses, mask, first), followed = 0;
-    for (uint32_t left = same; left != 0; left &= left - 1) {
-        unsigned lane = vm_first_lane(left);
-        first[lane] = (same >> first[lane] & 1) != 0 ? first[first[lane]] : first[lane];
-        followed |= 1u << first[lane];
-    }
     if (at.race != NULL) {
         vm_race_turn_begin(&turn, warp, at.race);
     }
-    bool fine = true;
-    for (uint32_t left = mask & ~same; left != 0 && fine; left &= left - 1) {
-        unsigned lane = vm_first_lane(left);
-        bool many = (followed >> lane & 1) != 0;
-        data[lane] = together_check(&at, &turn, lane, many, addresses[lane], bytes, write);
-        fine = data[lane] != NULL;
+    const uint64_t address = addresses[0];
+    const bool row = mask == VM_ALL_LANES && in_steps(addresses, bytes) &&
+                     is_inside(&at, address, (uint64_t)bytes * VM_LANES);
+    bool fine;
+    if (row || (mask == VM_ALL_LANES && !write && in_steps(addresses, 0))) {
+        uint8_t *first = row ? together_row(&at, &turn, address, bytes, write)
+                             : together_check(&at, &turn, 0, true, address, bytes, write);
+        fine = first != NULL;
+        for (unsigned lane = 0; lane < VM_LANES && fine; lane++) {
+            data[lane] = first + (row ? (size_t)lane * bytes : 0);
+        }
+    } else {
+        fine = together_lanes(&at, &turn, mask, addresses, bytes, write, data);
     }
     if (at.race != NULL) {
         vm_race_turn_end(&turn);
-    }
-    for (uint32_t left = same; left != 0 && fine; left &= left - 1) {
-        unsigned lane = vm_first_lane(left);
-        data[lane] = data[first[lane]];
     }
     if (write) {
         vm_race_stored(warp, space == VS_SHARED ? VM_OF_SHARED : VM_OF_GLOBAL, mask);
