@@ -4,6 +4,9 @@
 
 unit: $(SUITES) $(ALONE)
 tests: unit $(BUILD)/tests/house/digest $(BUILD)/tools/bench/exchange
+# They look at every byte of an arena, again and again.
+$(BUILD)/tests/fixtures/extent_oracle.o $(BUILD)/tests/fixtures/execution_oracle.o: HOST = $(if $(findstring -O2,$(OPT)),-O3)
+
 # Every test, of the build that ships.
 # What the tests of kernels execute of the PTX is counted on the way, for ptx-covered.
 test: all tests

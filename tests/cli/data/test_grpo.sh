@@ -38,11 +38,14 @@ check $code "stopped" "$out$err"
 run "${how[@]}" --max-steps 6 --save-steps 4 --output-dir "$work/c" --resume
 [[ $code -eq 0 && $(state) == "$first" ]] && cmp -s "$work/a/record.jsonl" "$work/c/record.jsonl"
 check $? "resumed: the same record" "$out$err"
-# Killed at any moment and resumed, until it is done.
+# Killed at any moment after its next step and resumed, until it is done.
+rows() { grep -c '^{"rollout":' "$work/k/record.jsonl" 2>/dev/null; }
 for ((tries = 0; tries < 40; tries++)); do
     "$program" "${how[@]}" --max-steps 6 --save-steps 1 --output-dir "$work/k" --resume auto >"$work/.out" 2>"$work/.err" &
     job=$!
-    sleep "0.$((3 + tries % 6))" # no wait: a moment
+    before=$(rows)
+    wait_for 600 "[[ \$(rows) -gt ${before:-0} ]]" $job || { wait $job; break; }
+    sleep "0.0$((tries % 6))" # no wait: a moment
     kill -9 $job 2>/dev/null || { wait $job; break; }
     wait $job 2>/dev/null
 done
