@@ -47,6 +47,10 @@ run_one() {
     name=${name#tests/}
     mkdir -p "$work/tmp.$number"
     unset PTXVM_COVERAGE
+    # Tests beside each other keep the processors busy: several host threads of the instrument would take turns, and
+    # locks. Those of the instrument itself have them.
+    export PTXVM_THREADS=1
+    [[ $test != "$build"/tests/ptxvm/* ]] || unset PTXVM_THREADS
     [[ " ${PTX_COVERED:-} " != *" $test "* ]] || export PTXVM_COVERAGE=$build/ptx-coverage/${test##*/}
     { time BUILD=$build TMPDIR=$work/tmp.$number timeout "$limit" "${command[@]}" >"$out" 2>&1 </dev/null; } \
         2>"$work/time.$number"
@@ -92,7 +96,6 @@ suites=' '$(find "$build/tests" -name suite -type f 2>/dev/null | while read -r 
 done | tr '\n' ' ')' '
 export build work limit suites
 
-# Scripts come first: they take longest.
 scripts=''
 programs=''
 case $kind in
@@ -115,10 +118,16 @@ left_out='^$'
 [[ $kind == cli ]] ||
     programs=$({ find "$build/tests" -name 'test_*' -type f ! -name '*.*'; printf '%s\n' $suites; } |
         grep -E "$folders" | grep -vE "$left_out" | LC_ALL=C sort -u)
-# Of the programs those first whose many threads wait for each other: at the end they would be waited for.
-programs=$(grep -E '/test_(sharing|threads|evaluate_round)$' <<<"$programs")' '$(grep -vE '/test_(sharing|threads|evaluate_round)$' <<<"$programs")
+# The longest first, so that no processor waits for them at the end: as the last run of this build measured them,
+# or as tests/longest has them.
+ordered=$(for t in $scripts $programs; do
+    name=${t#"$build"/tests/}
+    echo "${name#tests/} $t"
+done | awk -v longest=<({ sort -rn "$build/times.txt" | cut -d ' ' -f 3; cat tests/longest; } 2>/dev/null) '
+    BEGIN { while ((getline name <longest) > 0) if (!(name in rank)) rank[name] = ++ranks }
+    { print ($1 in rank ? rank[$1] : ranks + 1), $2 }' | sort -s -k 1,1n | cut -d ' ' -f 2)
 number=0
-for t in $scripts $programs; do
+for t in $ordered; do
     [[ -x $t && -f $t || $suites == *" $t "* ]] || continue
     # A test whose source is gone is left over from an earlier build.
     [[ $t == *.sh || -f ${t#"$build"/}.c ]] || continue

@@ -88,6 +88,18 @@ chmod +x build/release/$part/test_one
 out=$(tests/run.sh build/release programs 2>&1)
 check "left-over programs do not count" "$(tail -1 <<<"$out")" "3 passed, 1 failed"
 
+# The longest first: by tests/longest, and once a run has measured them by that.
+ran_in_order() { JOBS=1 tests/run.sh build/release programs 2>&1 | sed -nE 's|^unit/part/(test_[a-z]+) .*|\1|p' | tr '\n' ' '; }
+rm build/release/times.txt
+check "none is known" "$(ran_in_order)" "test_one test_two "
+rm build/release/times.txt
+echo unit/part/test_two >tests/longest
+check "the longest by the list" "$(ran_in_order)" "test_two test_one "
+printf '%s\n' '1.5 0.1 unit/part/test_two' '12.0 0.1 unit/part/test_one' >build/release/times.txt
+check "the longest as measured" "$(ran_in_order)" "test_one test_two "
+gone=$(while read -r name; do [[ -e $root/tests/$name || -e $root/tests/$name.c ]] || echo "$name"; done <"$root/tests/longest")
+check "tests/longest has tests that are there" "$gone" ""
+
 # What stands in another's place has to be a program of its own.
 write test_three 'int used(void) { return 3; }
 static void three_is_three(void **state) { (void)state; assert_int_equal(used(), 3); }' three_is_three
