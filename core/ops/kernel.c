@@ -41,6 +41,7 @@
 #define DISTILL_MOST              BP_DISTILL_MOST
 #define TASK_CLASSES              BP_TASK_CLASSES
 #define POOLINGS                  BP_POOLINGS
+#define EXPERTS_ORDER(r, t, e)    ADD(MUL(2, MUL((r), (t))), ADD((e), 1))
 #define ANYTHING                  0
 #define BLOCK(r, w, p)            (r), (w), (p)
 #define FLAT(n)                   1, (n), (n)

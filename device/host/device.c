@@ -11,6 +11,7 @@
 #include "device/host/device_private.h"
 #include "device/host/isa_table.h"
 #include "device/host/fuse.h"
+#include "device/host/matmul/matmul_experts.h"
 #include "device/host/matmul/matmul_pack.h"
 
 #define LINK_ALIGNMENT 16
@@ -37,6 +38,8 @@ static const struct {
     uint64_t (*workspace)(const void *scalars, const uint8_t *dtypes);
 } widest[] = {{BP_KERNEL_matmul, bp_matmul_workspace},
               {BP_KERNEL_matmul_quantised, bp_matmul_quantised_workspace},
+              {BP_KERNEL_matmul_experts, bp_experts_workspace},
+              {BP_KERNEL_matmul_experts_sums, bp_experts_sums_workspace},
               {BP_KERNEL_attention_forward, bp_attention_forward_workspace},
               {BP_KERNEL_attention_backward, bp_attention_backward_workspace},
               {BP_KERNEL_attention_packed_forward, bp_attention_forward_workspace},

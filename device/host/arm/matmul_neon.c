@@ -8,6 +8,7 @@
 #include "device/host/arm/half_neon.h"
 #include "device/host/arm/math_neon.h"
 #include "device/host/matmul/matmul_ask.h"
+#include "device/host/matmul/matmul_experts.h"
 #include "device/host/matmul/matmul_pack.h"
 #include "device/host/matmul/matmul_bf16.h"
 #include "device/host/arm/matmul_sve.h"
@@ -256,6 +257,13 @@ static void run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_
 }
 
 const bp_host_kernel bp_matmul_neon = {tasks, run, bp_matmul_workspace};
+
+static void product(const bp_host_call *call, uint64_t bytes)
+{
+    bp_matmul_run_whole(bp_cpu_has_bf16() ? &form_bf16 : &bp_matmul_isa_neon, call, bytes);
+}
+
+BP_EXPERTS_KERNELS(neon, product)
 
 static uint64_t quantised_tasks(const void *scalars)
 {

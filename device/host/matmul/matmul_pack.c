@@ -2,6 +2,7 @@
 /* Tasks, rectangles and packing of the matrix product (see matmul_pack.h). */
 #include "device/host/matmul/matmul_pack.h"
 
+#include "device/host/matmul/matmul_experts.h"
 #include "device/host/matmul/matmul_quantised.h"
 #include "device/host/matmul/matmul_work.h"
 
@@ -374,6 +375,37 @@ void bp_matmul_run(const bp_matmul_isa *form, const bp_host_call *call, uint64_t
     matmul_work w = work_of(form, call->scalars, p, call);
     const uint64_t tasks[2] = {first, last};
     run_with(&w, call, p->work, bp_matmul_workspace(call->scalars, call->dtypes), tasks, worker);
+}
+
+void bp_matmul_run_whole(const bp_matmul_isa *form, const bp_host_call *call, uint64_t bytes)
+{
+    const bp_matmul_pointers *p = call->pointers;
+    matmul_work w = work_of(form, call->scalars, p, call);
+    const uint64_t tasks[2] = {0, bp_matmul_tasks(call->scalars, form)};
+    run_with(&w, call, p->work, bytes, tasks, 0);
+}
+
+/* A run has any number of rows up to all tokens, and of those is what a workspace is for: a product
+ * with fewer takes no more. */
+uint64_t bp_experts_workspace(const void *scalars, const uint8_t *dtypes)
+{
+    const bp_matmul_experts_scalars *s = scalars;
+    const bp_matmul_scalars one = {
+        .m = s->rows > 1 ? s->rows : 2, .n = least(s->n, BP_EXPERTS_SIDE), .k = s->k};
+    const bool scratch = dtypes != NULL && dtypes[0] != BP_F32;
+    return s->rows > 0 ? workspace_of(&one, scratch) : 0;
+}
+
+/* The rows are the terms here: of more of them than a block has, chains wait beside it. */
+uint64_t bp_experts_sums_workspace(const void *scalars, const uint8_t *dtypes)
+{
+    const bp_matmul_experts_sums_scalars *s = scalars;
+    bp_matmul_scalars one = {
+        .m = least(s->m, BP_EXPERTS_SIDE), .n = s->n, .k = least(s->rows, DEPTH), .transpose_a = 1};
+    const bool scratch = dtypes != NULL && (dtypes[0] != BP_F32 || dtypes[1] != BP_F32);
+    const uint64_t most = workspace_of(&one, scratch);
+    one.k = s->rows;
+    return s->rows > DEPTH ? bp_size_add(most, workspace_of(&one, scratch)) : most;
 }
 
 uint64_t bp_matmul_quantised_tasks(const void *scalars, const bp_matmul_isa *form)

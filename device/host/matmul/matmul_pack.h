@@ -159,6 +159,9 @@ uint64_t bp_matmul_fused_tasks(const void *scalars);
 void bp_matmul_run(const bp_matmul_isa *form, const bp_host_call *call, uint64_t first,
                    uint64_t last, uint32_t worker);
 
+/* A whole product by one worker, in a workspace of so many bytes. */
+void bp_matmul_run_whole(const bp_matmul_isa *form, const bp_host_call *call, uint64_t bytes);
+
 /* The same for matmul_quantised. */
 uint64_t bp_matmul_quantised_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_matmul_quantised_tasks(const void *scalars, const bp_matmul_isa *form);

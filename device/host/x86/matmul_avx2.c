@@ -6,6 +6,7 @@
 #include "device/host/x86/half_avx2.h"
 #include "device/host/x86/math_avx2.h"
 #include "device/host/matmul/matmul_ask.h"
+#include "device/host/matmul/matmul_experts.h"
 #include "device/host/matmul/matmul_pack.h"
 #include "device/host/matmul/matmul_transpose.h"
 
@@ -280,6 +281,13 @@ static void run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_
 }
 
 const bp_host_kernel bp_matmul_avx2 = {tasks, run, bp_matmul_workspace};
+
+static void product(const bp_host_call *call, uint64_t bytes)
+{
+    bp_matmul_run_whole(&bp_matmul_isa_avx2, call, bytes);
+}
+
+BP_EXPERTS_KERNELS(avx2, product)
 
 static uint64_t quantised_tasks(const void *scalars)
 {

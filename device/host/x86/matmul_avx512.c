@@ -5,6 +5,7 @@
 #include "device/host/x86/math_avx512.h"
 #include "device/host/matmul/matmul_amx.h"
 #include "device/host/matmul/matmul_ask.h"
+#include "device/host/matmul/matmul_experts.h"
 #include "device/host/matmul/matmul_pack.h"
 #include "device/host/matmul/matmul_transpose.h"
 
@@ -336,6 +337,13 @@ static void run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_
 }
 
 const bp_host_kernel bp_matmul_avx512 = {tasks, run, bp_matmul_workspace};
+
+static void product(const bp_host_call *call, uint64_t bytes)
+{
+    bp_matmul_run_whole(&bp_matmul_isa_avx512, call, bytes);
+}
+
+BP_EXPERTS_KERNELS(avx512, product)
 
 static uint64_t quantised_tasks(const void *scalars)
 {

@@ -104,6 +104,44 @@ def row_scale():
     return {"z": z}, y, backward
 
 
+# Experts.
+
+def routed(name, words, chosen_alone):
+    @case("route_backward", words, name=name)
+    def route():
+        z, d_w, chosen, experts = A("z", 4), A("d", 2), (2, 0), 4
+        whole = total(E(z[e]) for e in (chosen if chosen_alone else range(4)))
+        w = array(2, lambda j: E(z[chosen[j]]) / whole)
+
+        def backward_alone():
+            mean = dot(w, d_w)
+            return {"z": array(experts, lambda e: w[chosen.index(e)] * (d_w[chosen.index(e)] - mean) if e in chosen
+                               else scalar(0))}
+
+        def backward():
+            p = array(experts, lambda e: E(z[e]) / whole)
+            s = array(experts, lambda e: d_w[chosen.index(e)] if e in chosen else 0)
+            return {"z": array(experts, lambda e: p[e] * (s[e] - dot(p, s)))}
+        return {"z": z}, dot(w, d_w), backward_alone if chosen_alone else backward
+
+
+routed("renormalised", "of a chosen expert w (d_w - sum_m w_m d_w_m), else 0", True)
+routed("plain", "p (s - sum_m p_m s_m), s being d_w of a chosen expert and 0 of others", False)
+
+
+@case("expert_weights_backward", "d_weights (rows, top) = <x, g> of each choice's row, then g times the row's weight "
+      "is x's\ngradient")
+def expert_weights():
+    x, w, m, d_y = A("x", 2, 3), A("w", 2), A("m", 2, 3), A("g", 2)
+    y = array(2, lambda o: total(w[r] * total(m[o, i] * x[r, i] for i in range(3)) for r in range(2)))
+
+    def backward():
+        g = array(3, lambda i: total(m[o, i] * d_y[o] for o in range(2)))
+        return {"w": array(2, lambda r: total(x[r, i] * g[i] for i in range(3))),
+                "x": array(2, 3, lambda r, i: w[r] * g[i])}
+    return {"x": x, "w": w}, dot(d_y, y), backward
+
+
 # Norms.
 
 @case("layernorm_backward_input",

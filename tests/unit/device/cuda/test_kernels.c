@@ -21,6 +21,7 @@
 #include "tests/fixtures/fake_driver.h"
 #include "tests/fixtures/kernels/kernel_case.h"
 #include "tests/fixtures/kernels/kernel_random.h"
+#include "tests/fixtures/kernels/kernel_random_rows.h"
 #include "tests/fixtures/share.h"
 
 #define ARENA_BYTES (UINT64_C(48) << (getenv("BP_TEST_GPU") != NULL ? 22 : 20))
@@ -173,7 +174,7 @@ static void row_test(bp_kernel kernel)
     if (kernel == BP_KERNEL_rows_begin) {
         skip(); /* of the host alone: a program with them is refused when it is linked */
     }
-    if (kernel == BP_KERNEL_attention_slots) {
+    if (kernel == BP_KERNEL_attention_slots || is_of_experts(kernel)) {
         skip(); /* of the host alone: a plan with it is refused */
     }
     if (kernel == BP_KERNEL_matmul_fp8) {

@@ -13,6 +13,7 @@
 #include "device/cuda/ptx_table.h"
 #include "device/cuda/target.h"
 #include "tests/fixtures/kernels/kernel_case.h"
+#include "tests/fixtures/kernels/kernel_random_rows.h"
 
 static const bp_cuda_target target = {.capability = 80, .shared_limit = BP_CUDA_SHARED_LEAST};
 
@@ -94,7 +95,8 @@ static void an_op_over_nothing_is_no_launch(void **state)
             scalars[offsetof(bp_square_sums_scalars, chunk) / 8] = 1;
         }
         if (bp_kernel_describe((bp_kernel)kernel)->engine != BP_ENGINE_COMPUTE ||
-            kernel == BP_KERNEL_attention_slots) { /* the host's alone */
+            kernel == BP_KERNEL_attention_slots ||
+            is_of_experts((bp_kernel)kernel)) { /* the host's alone */
             assert_int_equal(plan((bp_kernel)kernel, scalars, BP_F32, 0, launches),
                              BP_CUDA_UNSUPPORTED);
             continue;

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/* Experts: the router's choice, and rows to and from their order. Their products are in
+ * matmul/matmul_experts.c. */
+#include <string.h>
+
+#include "core/base/math_inline.h"
+#include "device/host/rows/route_order.h"
+#include "device/host/vector/element.h"
+
+/* The router. */
+
+/* Whether expert a comes before b: by its logit, what is no number last, then by its number. */
+static bool comes_before(const bp_element *logits, uint64_t a, uint64_t b)
+{
+    const float x = bp_get(logits, a), y = bp_get(logits, b);
+    const bool number_x = x == x, number_y = y == y;
+    if (number_x != number_y) {
+        return number_x;
+    }
+    return x > y || (!(y > x) && a < b);
+}
+
+/* The first in that order of all that come after `last`; experts: of all. */
+static uint64_t next_choice(const bp_element *logits, uint64_t experts, uint64_t last)
+{
+    uint64_t best = experts;
+    for (uint64_t e = 0; e < experts; e++) {
+        const bool after = last == experts || comes_before(logits, last, e);
+        best = after && (best == experts || comes_before(logits, e, best)) ? e : best;
+    }
+    return best;
+}
+
+/* What a row's softmax divides by. */
+typedef struct row_softmax {
+    float most;
+    double sum;
+} row_softmax;
+
+static row_softmax softmax_of(const bp_element *logits, uint64_t experts)
+{
+    row_softmax row = {-INFINITY, 0.0};
+    for (uint64_t e = 0; e < experts; e++) {
+        const float x = bp_get(logits, e);
+        row.most = x > row.most ? x : row.most;
+    }
+    for (uint64_t e = 0; e < experts; e++) {
+        row.sum += (double)bp_expf_inline(bp_get(logits, e) - row.most);
+    }
+    return row;
+}
+
+static float share_of(const row_softmax *row, const bp_element *logits, uint64_t expert)
+{
+    return (float)((double)bp_expf_inline(bp_get(logits, expert) - row->most) / row->sum);
+}
+
+static uint64_t choose_tasks(const void *scalars)
+{
+    const bp_route_choose_scalars *s = scalars;
+    return (uint64_t)s->rows;
+}
+
+static void choose_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_route_choose_scalars *s = call->scalars;
+    const bp_route_choose_pointers *p = call->pointers;
+    const uint64_t experts = (uint64_t)s->experts, top = (uint64_t)s->top;
+    for (uint64_t t = first; t < last; t++) {
+        const bp_element *logits = (const bp_element *)p->logits + t * experts;
+        int32_t *choice = (int32_t *)p->choice + t * top;
+        float *weights = (float *)p->weights + t * top, sum = 0.0f;
+        const row_softmax row = softmax_of(logits, experts);
+        uint64_t at = experts;
+        for (uint64_t j = 0; j < top; j++) {
+            at = next_choice(logits, experts, at);
+            choice[j] = (int32_t)at;
+            weights[j] = share_of(&row, logits, at);
+            sum += weights[j];
+        }
+        for (uint64_t j = 0; s->renormalise != 0 && j < top; j++) {
+            weights[j] /= sum;
+        }
+    }
+}
+
+const bp_host_kernel BP_BUILT(bp_host_route_choose) = {choose_tasks, choose_run, NULL};
+
+static uint64_t backward_tasks(const void *scalars)
+{
+    const bp_route_backward_scalars *s = scalars;
+    return (uint64_t)s->rows;
+}
+
+/* One token's. */
+typedef struct route_row {
+    const bp_element *logits;
+    const int32_t *choice;
+    const float *weights;
+    const float *d_weights;
+    bp_element *d_logits;
+    uint64_t experts;
+    uint64_t top;
+} route_row;
+
+/* The part of the other experts cancels: the renormalised shares are a softmax of those chosen. */
+static void backward_renormalised(const route_row *r)
+{
+    double mean = 0.0;
+    for (uint64_t j = 0; j < r->top; j++) {
+        mean += (double)r->weights[j] * (double)r->d_weights[j];
+    }
+    for (uint64_t e = 0; e < r->experts; e++) {
+        bp_put(r->d_logits, e, 0.0f);
+    }
+    for (uint64_t j = 0; j < r->top; j++) {
+        const double d = (double)r->weights[j] * ((double)r->d_weights[j] - mean);
+        bp_put(r->d_logits, (uint64_t)r->choice[j], (float)d);
+    }
+}
+
+static void backward_plain(const route_row *r)
+{
+    const row_softmax row = softmax_of(r->logits, r->experts);
+    double mean = 0.0;
+    for (uint64_t j = 0; j < r->top; j++) {
+        mean += (double)r->weights[j] * (double)r->d_weights[j];
+    }
+    for (uint64_t e = 0; e < r->experts; e++) {
+        double d = 0.0;
+        for (uint64_t j = 0; j < r->top; j++) {
+            d = (uint64_t)r->choice[j] == e ? (double)r->d_weights[j] : d;
+        }
+        bp_put(r->d_logits, e, (float)((double)share_of(&row, r->logits, e) * (d - mean)));
+    }
+}
+
+static void backward_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_route_backward_scalars *s = call->scalars;
+    const bp_route_backward_pointers *p = call->pointers;
+    const uint64_t experts = (uint64_t)s->experts, top = (uint64_t)s->top;
+    for (uint64_t t = first; t < last; t++) {
+        const route_row row = {.logits = (const bp_element *)p->logits + t * experts,
+                               .choice = (const int32_t *)p->choice + t * top,
+                               .weights = (const float *)p->weights + t * top,
+                               .d_weights = (const float *)p->d_weights + t * top,
+                               .d_logits = (bp_element *)p->d_logits + t * experts,
+                               .experts = experts,
+                               .top = top};
+        if (s->renormalise != 0) {
+            backward_renormalised(&row);
+        } else {
+            backward_plain(&row);
+        }
+    }
+}
+
+const bp_host_kernel BP_BUILT(bp_host_route_backward) = {backward_tasks, backward_run, NULL};
+
+/* Rows to their experts, and back. */
+
+static uint64_t rows_tasks(const void *scalars)
+{
+    const bp_expert_rows_scalars *s = scalars;
+    return (uint64_t)s->rows * (uint64_t)s->top;
+}
+
+static void rows_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_expert_rows_scalars *s = call->scalars;
+    const bp_expert_rows_pointers *p = call->pointers;
+    const bp_route route = bp_route_of(p->order, s->rows, s->top, s->experts);
+    const uint64_t width = (uint64_t)s->width;
+    for (uint64_t r = first; r < last; r++) {
+        const uint64_t token = (uint64_t)route.choices[r] / (uint64_t)s->top;
+        memcpy((bp_element *)p->y + r * width, (const bp_element *)p->x + token * width,
+               width * sizeof(bp_element));
+    }
+}
+
+const bp_host_kernel BP_BUILT(bp_host_expert_rows) = {rows_tasks, rows_run, NULL};
+
+static uint64_t combine_tasks(const void *scalars)
+{
+    const bp_expert_combine_scalars *s = scalars;
+    return (uint64_t)s->rows;
+}
+
+/* Elements first .. first + count - 1 of token t. */
+static void combine_part(const bp_expert_combine_pointers *p, const bp_expert_combine_scalars *s,
+                         uint64_t t, uint64_t first, uint64_t count)
+{
+    const bp_route route = bp_route_of(p->order, s->rows, s->top, s->experts);
+    const uint64_t width = (uint64_t)s->width, top = (uint64_t)s->top, at = t * width + first;
+    float sum[BP_COLUMNS] = {0.0f};
+    for (uint64_t j = 0; j < top; j++) {
+        const uint64_t row = (uint64_t)route.rows[t * top + j];
+        const bp_element *x = (const bp_element *)p->x + row * width + first;
+        const float weight = p->weights != NULL ? ((const float *)p->weights)[t * top + j] : 1.0f;
+        for (uint64_t i = 0; i < count; i++) {
+            sum[i] = fmaf(weight, bp_get(x, i), sum[i]);
+        }
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        const float before = p->residual != NULL ? bp_get(p->residual, at + i) : 0.0f;
+        bp_put((bp_element *)p->y, at + i, p->residual != NULL ? sum[i] + before : sum[i]);
+    }
+}
+
+static void combine_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_expert_combine_scalars *s = call->scalars;
+    const uint64_t width = (uint64_t)s->width;
+    for (uint64_t t = first; t < last; t++) {
+        for (uint64_t i = 0; i < width; i += BP_COLUMNS) {
+            combine_part(call->pointers, s, t, i, bp_least(width - i, BP_COLUMNS));
+        }
+    }
+}
+
+const bp_host_kernel BP_BUILT(bp_host_expert_combine) = {combine_tasks, combine_run, NULL};
+
+/* Of the weights. */
+
+static uint64_t weights_tasks(const void *scalars)
+{
+    const bp_expert_weights_backward_scalars *s = scalars;
+    return (uint64_t)s->rows * (uint64_t)s->top;
+}
+
+static float row_product(const bp_element *x, const bp_element *g, uint64_t width)
+{
+    float lane[BP_LANES] = {0.0f};
+    for (uint64_t i = 0; i < width; i++) {
+        lane[i % BP_LANES] = fmaf(bp_get(x, i), bp_get(g, i), lane[i % BP_LANES]);
+    }
+    return bp_lanes_sum(lane);
+}
+
+static void weights_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_expert_weights_backward_scalars *s = call->scalars;
+    const bp_expert_weights_backward_pointers *p = call->pointers;
+    const bp_route route = bp_route_of(p->order, s->rows, s->top, s->experts);
+    const uint64_t width = (uint64_t)s->width;
+    for (uint64_t r = first; r < last; r++) {
+        const uint64_t choice = (uint64_t)route.choices[r];
+        const float weight = ((const float *)p->weights)[choice];
+        const bp_element *x = (const bp_element *)p->x + r * width;
+        bp_element *g = (bp_element *)p->g + r * width;
+        ((float *)p->d_weights)[choice] = row_product(x, g, width);
+        for (uint64_t i = 0; i < width; i++) {
+            bp_put(g, i, weight * bp_get(g, i));
+        }
+        for (uint64_t i = 0; p->scaled != NULL && i < width; i++) {
+            bp_put((bp_element *)p->scaled + r * width, i, weight * bp_get(x, i));
+        }
+    }
+}
+
+const bp_host_kernel BP_BUILT(bp_host_expert_weights_backward) = {weights_tasks, weights_run, NULL};

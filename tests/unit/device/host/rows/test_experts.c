@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+/* The rows of mixtures of experts against plain loops in double, on every form. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "device/host/isa_table.h"
+#include "device/host/host.h"
+#include "tests/fixtures/kernels/kernel_case.h"
+#include "tests/fixtures/kernels/kernel_random.h"
+
+#define SEEDS           25
+#define AT(c, row, arg) kernel_case_at((c), 0, OPERAND(row, arg))
+#define MOST_EXPERTS    64
+
+static void near(double got, double want, double scale)
+{
+    assert_true(fabs(got - want) <= 1e-5 * scale + 1e-6);
+}
+
+/* Where a case's choices go. */
+typedef struct where {
+    const int32_t *begins;
+    const int32_t *choices;
+    const int32_t *rows;
+} where;
+
+static where where_of(const void *order, const kernel_case *c)
+{
+    const bp_route_choose_scalars *s = (const void *)c->scalars; /* all rows begin alike */
+    const int32_t *begins = order, *choices = begins + s->experts + 1;
+    return (where){begins, choices, choices + s->rows * s->top};
+}
+
+static int64_t expert_of(const where *w, int64_t row)
+{
+    int64_t e = 0;
+    while (w->begins[e + 1] <= row) {
+        e++;
+    }
+    return e;
+}
+
+/* Shares of a token in double; infinite and absent numbers are for other tests. */
+static void shares_of(const float *logits, int64_t experts, double shares[MOST_EXPERTS])
+{
+    double most = -INFINITY, sum = 0.0;
+    for (int64_t e = 0; e < experts; e++) {
+        most = fmax(most, (double)logits[e]);
+    }
+    for (int64_t e = 0; e < experts; e++) {
+        shares[e] = exp((double)logits[e] - most);
+        sum += shares[e];
+    }
+    for (int64_t e = 0; e < experts; e++) {
+        shares[e] /= sum;
+    }
+}
+
+static void the_largest_are_chosen_on(kernel_device *on)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        kernel_case c;
+        kernel_random_case(&c, on->device, BP_KERNEL_route_choose, seed);
+        const bp_route_choose_scalars *s = (const void *)c.scalars;
+        float *all = AT(&c, route_choose, logits);
+        all[s->experts / 2] = all[0]; /* of equal ones the first comes first */
+        kernel_case_run(&c, on);
+        for (int64_t t = 0; t < s->rows; t++) {
+            const float *logits = all + t * s->experts;
+            const int32_t *choice = (int32_t *)AT(&c, route_choose, choice) + t * s->top;
+            const float *weights = (float *)AT(&c, route_choose, weights) + t * s->top;
+            double shares[MOST_EXPERTS], sum = 0.0;
+            shares_of(logits, s->experts, shares);
+            for (int64_t j = 0; j < s->top; j++) {
+                int64_t before = 0;
+                for (int64_t e = 0; e < s->experts; e++) {
+                    const float x = logits[e], y = logits[choice[j]];
+                    before += x > y || (!(x < y) && e < choice[j]) ? 1 : 0;
+                }
+                assert_int_equal(before, j);
+                sum += shares[choice[j]];
+            }
+            for (int64_t j = 0; j < s->top; j++) {
+                near((double)weights[j], shares[choice[j]] / (s->renormalise != 0 ? sum : 1.0),
+                     1.0);
+            }
+        }
+        kernel_case_free(&c);
+    }
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(the_largest_are_chosen)
+
+/* Logits that are no numbers, or infinite, choose `top` different experts all the same. */
+static void any_logits_choose_on(kernel_device *on)
+{
+    const float odd[] = {NAN, INFINITY, -INFINITY, 0.0f};
+    const bp_route_choose_scalars s = {.rows = 4 * 4 * 4 * 4, .top = 3, .experts = 4};
+    kernel_case c;
+    kernel_shaped_case(&c, on->device, BP_KERNEL_route_choose, &s, 0, 1);
+    float *logits = AT(&c, route_choose, logits);
+    for (int64_t i = 0; i < s.rows * 4; i++) {
+        logits[i] = odd[i / 4 >> 2 * (i % 4) & 3];
+    }
+    kernel_case_run(&c, on);
+    const int32_t *choice = AT(&c, route_choose, choice);
+    const float *weights = AT(&c, route_choose, weights);
+    for (int64_t t = 0; t < s.rows; t++) {
+        uint32_t seen = 0;
+        bool number = true;
+        for (int64_t e = 0; e < 4; e++) {
+            number = number && !isnan(logits[t * 4 + e]);
+        }
+        for (int64_t j = 0; j < 3; j++) {
+            assert_in_range(choice[t * 3 + j], 0, 3);
+            seen |= 1u << choice[t * 3 + j];
+            assert_true(number || isnan(weights[t * 3 + j]));
+        }
+        assert_true(seen == 7 || seen == 11 || seen == 13 || seen == 14);
+        assert_true(!isnan(logits[t * 4 + choice[t * 3]]) || !number);
+    }
+    kernel_case_free(&c);
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(any_logits_choose)
+
+static void shares_have_their_derivative_on(kernel_device *on)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        kernel_case c;
+        kernel_random_case(&c, on->device, BP_KERNEL_route_backward, seed);
+        const bp_route_backward_scalars *s = (const void *)c.scalars;
+        float *weights = AT(&c, route_backward, weights);
+        const float *all = AT(&c, route_backward, logits), *d = AT(&c, route_backward, d_weights);
+        const int32_t *choice = AT(&c, route_backward, choice);
+        double shares[MOST_EXPERTS];
+        for (int64_t i = 0; i < s->rows * s->top; i++) {
+            double sum = 0.0;
+            shares_of(all + i / s->top * s->experts, s->experts, shares);
+            for (int64_t j = i - i % s->top; j < i - i % s->top + s->top; j++) {
+                sum += shares[choice[j]];
+            }
+            weights[i] = (float)(shares[choice[i]] / (s->renormalise != 0 ? sum : 1.0));
+        }
+        kernel_case_run(&c, on);
+        const float *got = AT(&c, route_backward, d_logits);
+        for (int64_t i = 0; i < s->rows * s->experts; i++) {
+            const int64_t t = i / s->experts, e = i % s->experts, first = t * s->top;
+            double chosen = 0.0, want = 0.0;
+            shares_of(all + t * s->experts, s->experts, shares);
+            for (int64_t j = first; j < first + s->top; j++) {
+                chosen += shares[choice[j]];
+            }
+            for (int64_t j = first; j < first + s->top; j++) { /* d weight_j / d logit_e, summed */
+                double slope = shares[choice[j]] * ((choice[j] == e ? 1.0 : 0.0) - shares[e]);
+                for (int64_t k = first; s->renormalise != 0 && k < first + s->top; k++) {
+                    const double other = shares[choice[k]];
+                    slope -= shares[choice[j]] / chosen * other *
+                             ((choice[k] == e ? 1.0 : 0.0) - shares[e]);
+                }
+                want += (double)d[j] * slope / (s->renormalise != 0 ? chosen : 1.0);
+            }
+            near((double)got[i], want, 4.0);
+        }
+        kernel_case_free(&c);
+    }
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(shares_have_their_derivative)
+
+static void rows_are_in_order_on(kernel_device *on)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        kernel_case c;
+        kernel_random_case(&c, on->device, BP_KERNEL_route_order, seed);
+        kernel_case_run(&c, on);
+        const bp_route_order_scalars *s = (const void *)c.scalars;
+        const int32_t *choice = AT(&c, route_order, choice);
+        const where w = where_of(AT(&c, route_order, order), &c);
+        const int64_t count = s->rows * s->top;
+        assert_int_equal(w.begins[0], 0);
+        assert_int_equal(w.begins[s->experts], count);
+        for (int64_t r = 0; r < count; r++) {
+            assert_int_equal(choice[w.choices[r]], expert_of(&w, r));
+            assert_int_equal(w.rows[w.choices[r]], r);
+            const bool same = r > 0 && choice[w.choices[r]] == choice[w.choices[r - 1]];
+            assert_true(!same || w.choices[r] > w.choices[r - 1]);
+        }
+        kernel_case_free(&c);
+    }
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(rows_are_in_order)
+
+static void rows_go_and_come_back_on(kernel_device *on)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        kernel_case c;
+        kernel_random_case(&c, on->device, BP_KERNEL_expert_rows, seed);
+        kernel_case_run(&c, on);
+        const bp_expert_rows_scalars *s = (const void *)c.scalars;
+        where w = where_of(AT(&c, expert_rows, order), &c);
+        const float *x = AT(&c, expert_rows, x), *y = AT(&c, expert_rows, y);
+        for (int64_t i = 0; i < s->rows * s->top * s->width; i++) {
+            const int64_t token = w.choices[i / s->width] / s->top;
+            near((double)y[i], (double)x[token * s->width + i % s->width], 0.0);
+        }
+        kernel_case_free(&c);
+        kernel_random_case(&c, on->device, BP_KERNEL_expert_combine, seed);
+        kernel_case_run(&c, on);
+        s = (const void *)c.scalars; /* the same */
+        w = where_of(AT(&c, expert_combine, order), &c);
+        x = AT(&c, expert_combine, x);
+        y = AT(&c, expert_combine, y);
+        const float *weights = AT(&c, expert_combine, weights);
+        const float *residual = AT(&c, expert_combine, residual);
+        for (int64_t i = 0; i < s->rows * s->width; i++) {
+            const int64_t t = i / s->width;
+            double want = residual != NULL ? (double)residual[i] : 0.0;
+            for (int64_t j = t * s->top; j < t * s->top + s->top; j++) {
+                want += (weights != NULL ? (double)weights[j] : 1.0) *
+                        (double)x[w.rows[j] * s->width + i % s->width];
+            }
+            near((double)y[i], want, 10.0);
+        }
+        kernel_case_free(&c);
+    }
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(rows_go_and_come_back)
+
+static void weights_have_their_derivative_on(kernel_device *on)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        kernel_case c;
+        kernel_random_case(&c, on->device, BP_KERNEL_expert_weights_backward, seed);
+        const bp_expert_weights_backward_scalars *s = (const void *)c.scalars;
+        const int64_t count = s->rows * s->top;
+        float *g = AT(&c, expert_weights_backward, g);
+        float *before = malloc((size_t)(count * s->width) * sizeof *before);
+        memcpy(before, g, (size_t)(count * s->width) * sizeof *before);
+        kernel_case_run(&c, on);
+        const where w = where_of(AT(&c, expert_weights_backward, order), &c);
+        const float *x = AT(&c, expert_weights_backward, x);
+        const float *weights = AT(&c, expert_weights_backward, weights);
+        const float *got = AT(&c, expert_weights_backward, d_weights);
+        const float *scaled = AT(&c, expert_weights_backward, scaled);
+        for (int64_t r = 0; r < count; r++) {
+            const double weight = (double)weights[w.choices[r]];
+            double sum = 0.0;
+            for (int64_t i = r * s->width; i < (r + 1) * s->width; i++) {
+                sum += (double)x[i] * (double)before[i];
+                near((double)g[i], weight * (double)before[i], 5.0);
+                near(scaled != NULL ? (double)scaled[i] : 0.0,
+                     scaled != NULL ? weight * (double)x[i] : 0.0, 5.0);
+            }
+            near((double)got[w.choices[r]], sum, 50.0);
+        }
+        free(before);
+        kernel_case_free(&c);
+    }
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(weights_have_their_derivative)
+
+static void runs_are_multiplied_on(kernel_device *on)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        kernel_case c;
+        kernel_random_case(&c, on->device, BP_KERNEL_matmul_experts, seed);
+        kernel_case_run(&c, on);
+        const bp_matmul_experts_scalars *s = (const void *)c.scalars;
+        const where w = where_of(AT(&c, matmul_experts, order), &c);
+        const float *a = AT(&c, matmul_experts, a), *b = AT(&c, matmul_experts, b);
+        const float *got = AT(&c, matmul_experts, c);
+        const float *residual = AT(&c, matmul_experts, residual);
+        const int64_t rows = s->rows * s->top;
+        for (int64_t i = 0; i<rows * s->n; i += rows> 400 ? 7 : 1) {
+            const int64_t r = i / s->n, j = i % s->n, e = expert_of(&w, r);
+            double want = residual != NULL ? (double)residual[i] : 0.0;
+            for (int64_t k = 0; k < s->k; k++) {
+                const int64_t at = s->transpose_b != 0 ? j * s->k + k : k * s->n + j;
+                want += (double)a[r * s->k + k] * (double)b[e * s->n * s->k + at];
+            }
+            near((double)got[i], want, 40.0);
+        }
+        kernel_case_free(&c);
+    }
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(runs_are_multiplied)
+
+static void runs_are_summed_on(kernel_device *on)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        kernel_case c;
+        kernel_random_case(&c, on->device, BP_KERNEL_matmul_experts_sums, seed);
+        const bp_matmul_experts_sums_scalars *s = (const void *)c.scalars;
+        const int64_t count = s->experts * s->m * s->n;
+        float *got = AT(&c, matmul_experts_sums, c);
+        float *before = malloc((size_t)count * sizeof *before);
+        memcpy(before, got, (size_t)count * sizeof *before);
+        kernel_case_run(&c, on);
+        const where w = where_of(AT(&c, matmul_experts_sums, order), &c);
+        const float *a = AT(&c, matmul_experts_sums, a), *b = AT(&c, matmul_experts_sums, b);
+        for (int64_t i = 0; i < count; i += 5) {
+            const int64_t e = i / (s->m * s->n), m = i / s->n % s->m, n = i % s->n;
+            double want = s->accumulate != 0 ? (double)before[i] : 0.0;
+            for (int64_t r = w.begins[e]; r < w.begins[e + 1]; r++) {
+                want += (double)a[r * s->m + m] * (double)b[r * s->n + n];
+            }
+            near((double)got[i], want, 100.0);
+        }
+        free(before);
+        kernel_case_free(&c);
+    }
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(runs_are_summed)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_largest_are_chosen),
+        cmocka_unit_test(any_logits_choose),
+        cmocka_unit_test(shares_have_their_derivative),
+        cmocka_unit_test(rows_are_in_order),
+        cmocka_unit_test(rows_go_and_come_back),
+        cmocka_unit_test(weights_have_their_derivative),
+        cmocka_unit_test(runs_are_multiplied),
+        cmocka_unit_test(runs_are_summed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
