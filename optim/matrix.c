@@ -6,7 +6,8 @@ bp_matrix bp_matrix_of(const bp_parameter *parameter)
 {
     bp_matrix m = {.rows = parameter->count, .width = 1};
     if (parameter->rank > 1) {
-        m.rows = parameter->shape[0];
+        const bool stacked = parameter->rank == 3; /* experts: the rows of all of them */
+        m.rows = parameter->shape[0] * (stacked ? parameter->shape[1] : 1);
         m.width = parameter->count / m.rows;
     }
     m.pieces = bp_size_ceil_div(m.rows, BP_MATRIX_CHUNK);

@@ -268,6 +268,7 @@ void bp_build_parameter(bp_builder *builder, const bp_parameter_info *info)
                                 .embedding = info->embedding,
                                 .statistic = info->statistic,
                                 .depthwise = info->depthwise,
+                                .routes = info->routes,
                                 .head = info->head,
                                 .input_major = info->input_major,
                                 .together = info->together > 0 ? info->together : 1,

@@ -46,6 +46,7 @@ typedef struct bp_parameter_info {
     uint64_t together; /* outputs that belong together: a head's of queries or keys; 0: 1 */
     bool statistic;    /* no optimizer moves it, backward does: state, and never trained */
     bool depthwise;    /* a convolution's weight, of each channel by itself */
+    bool routes;       /* of experts, or their router: never adapted, quantised or in fp8 */
     bp_head_kind head; /* 0: of none */
     bool adapts;       /* an adapter of parameter `base` */
     uint32_t base;
@@ -68,6 +69,7 @@ typedef struct bp_parameter {
     bool trainable;          /* a frozen one has no gradient, no master, no state */
     bool statistic;          /* of bp_parameter_info */
     bool depthwise;          /* likewise */
+    bool routes;             /* likewise */
     bp_head_kind head;       /* likewise */
     bp_master master_form;   /* how `master` completes the weight */
     double rate_scale;       /* of its own learning rate to the run's */

@@ -59,8 +59,7 @@ bp_ref block_make_buffer(const block_run *run, uint32_t first, uint32_t last)
         own = own || (reads && !node_row_of(&run->block->node[i])->first_name);
     }
     const char *name = own ? value->name : run->block->value[first].name;
-    return bp_build_buffer(run->builder, class_of(run, last),
-                           value->statistics ? BP_F32 : bp_build_working(run->builder),
+    return bp_build_buffer(run->builder, class_of(run, last), value_dtype(run->builder, value),
                            value_rows(value), value_width(value),
                            run->back && output ? "again" : name);
 }

@@ -105,9 +105,9 @@ static void count_values(block_run *run, block_costs *costs)
 {
     for (uint32_t v = 1; v < run->block->values; v++) {
         const bp_value *value = &run->block->value[v];
-        run->ref[v] = bp_build_buffer(run->builder, BP_CLASS_WORKSPACE,
-                                      value->statistics ? BP_F32 : bp_build_working(run->builder),
-                                      value_rows(value), value_width(value), value->name);
+        run->ref[v] =
+            bp_build_buffer(run->builder, BP_CLASS_WORKSPACE, value_dtype(run->builder, value),
+                            value_rows(value), value_width(value), value->name);
         if (run->builder->status == BP_OK && !bp_graph_counts(run->builder->graph)) {
             const bp_buffer *buffer = &run->builder->graph->buffers[run->ref[v].buffer];
             costs->bytes[v] = bp_report_rounded(run->builder->graph, buffer);

@@ -25,12 +25,13 @@ void block_masks_pack(const bp_builder *builder, const bp_block *block, block_ma
         return;
     }
     for (uint32_t v = 0; v < block->values; v++) {
-        exact |= block->value[v].statistics ? value_bit(v) : 0;
+        const bp_value *value = &block->value[v];
+        exact |= value->statistics || value->integers ? value_bit(v) : 0;
     }
     for (uint32_t i = 0; i < block->nodes; i++) {
         const bp_node_kind kind = block->node[i].kind;
         const bool norm = kind == BP_NODE_NORM || kind == BP_NODE_HEAD_NORM;
-        exact |= norm ? masks->ins[i] : 0;
+        exact |= norm || kind == BP_NODE_ROUTE ? masks->ins[i] : 0;
         exact |= block->node[i].once ? masks->outs[i] : 0;
     }
     for (uint32_t i = 0; i < block->nodes; i++) {

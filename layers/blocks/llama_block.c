@@ -23,8 +23,37 @@ static bool fuses_gate(const bp_llama_config *own)
     return own->fused || own->fused_gate;
 }
 
-static bool own_has(const bp_llama_config *own, bp_llama_parameter parameter)
+/* Of those of the perceptron. */
+static bool perceptron_has(const bp_llama_config *own, bool mixes, bp_llama_parameter parameter)
 {
+    switch (parameter) {
+    case BP_LLAMA_ROUTER_WEIGHT:
+    case BP_LLAMA_EXPERTS_GATE_UP:
+    case BP_LLAMA_EXPERTS_DOWN:
+        return mixes;
+    case BP_LLAMA_GATE_UP_WEIGHT:
+        return !mixes && fuses_gate(own);
+    case BP_LLAMA_GATE_WEIGHT:
+        return !mixes && !fuses_gate(own) && !own->ungated;
+    case BP_LLAMA_UP_WEIGHT:
+        return !mixes && !fuses_gate(own);
+    case BP_LLAMA_DOWN_WEIGHT:
+        return !mixes;
+    case BP_LLAMA_GATE_BIAS:
+        return !mixes && own->mlp_bias && !fuses_gate(own) && !own->ungated;
+    case BP_LLAMA_UP_BIAS:
+    case BP_LLAMA_DOWN_BIAS:
+        return !mixes && own->mlp_bias && !fuses_gate(own);
+    default: /* BP_LLAMA_ROUTER_BIAS, BP_LLAMA_GATE_UP_BIAS */
+        return false;
+    }
+}
+
+static bool own_has(const bp_llama_config *own, uint32_t block, bp_llama_parameter parameter)
+{
+    if (parameter >= BP_LLAMA_ROUTER_WEIGHT && parameter <= BP_LLAMA_DOWN_BIAS) {
+        return perceptron_has(own, bp_llama_mixes(own, block), parameter);
+    }
     switch (parameter) {
     case BP_LLAMA_NORM_1:
         return own->norms != BP_LLAMA_NORMS_AFTER;
@@ -38,19 +67,12 @@ static bool own_has(const bp_llama_config *own, bp_llama_parameter parameter)
         return own->norms != BP_LLAMA_NORMS_BEFORE;
     case BP_LLAMA_QKV_WEIGHT:
         return own->fused;
-    case BP_LLAMA_GATE_UP_WEIGHT:
-        return fuses_gate(own);
     case BP_LLAMA_QKV_BIAS:
-    case BP_LLAMA_GATE_UP_BIAS:
         return false;
     case BP_LLAMA_Q_WEIGHT:
     case BP_LLAMA_K_WEIGHT:
     case BP_LLAMA_V_WEIGHT:
         return !own->fused;
-    case BP_LLAMA_GATE_WEIGHT:
-        return !fuses_gate(own) && !own->ungated;
-    case BP_LLAMA_UP_WEIGHT:
-        return !fuses_gate(own);
     case BP_LLAMA_Q_BIAS:
     case BP_LLAMA_K_BIAS:
     case BP_LLAMA_V_BIAS:
@@ -60,44 +82,53 @@ static bool own_has(const bp_llama_config *own, bp_llama_parameter parameter)
     case BP_LLAMA_Q_NORM:
     case BP_LLAMA_K_NORM:
         return own->head_norms || own->whole_norms;
-    case BP_LLAMA_GATE_BIAS:
-        return own->mlp_bias && !fuses_gate(own) && !own->ungated;
-    case BP_LLAMA_UP_BIAS:
-    case BP_LLAMA_DOWN_BIAS:
-        return own->mlp_bias && !fuses_gate(own);
     default:
         return true;
     }
 }
 
-bool bp_llama_has(const bp_model_config *config, bp_llama_parameter parameter)
+bool bp_llama_has(const bp_model_config *config, uint32_t block, bp_llama_parameter parameter)
 {
     const bp_llama_config own = bp_llama_config_of(config);
-    return own_has(&own, parameter);
+    return own_has(&own, block, parameter);
 }
 
-static uint32_t own_parameters(const bp_llama_config *own)
+static uint32_t own_parameters(const bp_llama_config *own, uint32_t block)
 {
     uint32_t count = 0;
     for (uint32_t p = 0; p < BP_LLAMA_BLOCK_PARAMETERS; p++) {
-        count += own_has(own, (bp_llama_parameter)p) ? 1 : 0;
+        count += own_has(own, block, (bp_llama_parameter)p) ? 1 : 0;
     }
     return count;
 }
 
-uint32_t bp_llama_block_parameters(const bp_model_config *config)
+/* Blocks are alike where none has experts. */
+static uint32_t own_first(const bp_llama_config *own, uint32_t block)
+{
+    const uint32_t blocks = block < own->stack.layers ? block : own->stack.layers;
+    uint32_t first = 1;
+    if (own->experts == 0) {
+        return first + blocks * own_parameters(own, 0);
+    }
+    for (uint32_t i = 0; i < blocks; i++) {
+        first += own_parameters(own, i);
+    }
+    return first;
+}
+
+uint32_t bp_llama_block_first(const bp_model_config *config, uint32_t block)
 {
     const bp_llama_config own = bp_llama_config_of(config);
-    return own_parameters(&own);
+    return own_first(&own, block);
 }
 
 /* Numbers of a block's parameters, BP_NO_PARAMETER for those it lacks. */
 static void number_parameters(const bp_llama_config *own, uint32_t index,
                               uint32_t numbers[BP_LLAMA_BLOCK_PARAMETERS])
 {
-    uint32_t next = 1 + index * own_parameters(own);
+    uint32_t next = own_first(own, index);
     for (uint32_t p = 0; p < BP_LLAMA_BLOCK_PARAMETERS; p++) {
-        const bool there = own_has(own, (bp_llama_parameter)p);
+        const bool there = own_has(own, index, (bp_llama_parameter)p);
         numbers[p] = there ? next : BP_NO_PARAMETER;
         next += there ? 1 : 0;
     }
@@ -304,6 +335,49 @@ static uint32_t add_gate(const building *b, uint32_t x)
     return active;
 }
 
+/* A value with a row for each choice of a token. */
+static uint32_t add_choices(const building *b, const char *const names[2], uint64_t width)
+{
+    const uint32_t value = bp_list_value(&b->list, names[0], names[1], width);
+    b->list.block->value[value].shape[0] = b->list.rows * b->own->experts_chosen;
+    return value;
+}
+
+/* A router, and the experts that it chooses, joined to the stream. */
+static void add_experts(const building *b, uint32_t x, uint32_t stream, const char *const out[2])
+{
+    static const char *const names[3][2] = {
+        {"logits", "d_logits"}, {"before", "d_before"}, {"active", "d_active"}};
+    const bp_experts experts = {.gate_up = b->n[BP_LLAMA_EXPERTS_GATE_UP],
+                                .down = b->n[BP_LLAMA_EXPERTS_DOWN],
+                                .experts = b->own->experts,
+                                .chosen = b->own->experts_chosen,
+                                .width = b->shape.width,
+                                .inner = b->own->expert_inner,
+                                .renormalise = b->own->renormalise};
+    const bp_linear router =
+        llama_block_dense(b->n, BP_LLAMA_ROUTER_WEIGHT, experts.width, experts.experts);
+    const uint32_t logits = bp_list_dense(&b->list, &router, x, names[0]);
+    const uint32_t routing =
+        bp_list_value(&b->list, "routing", NULL, bp_experts_words(&experts, b->list.rows));
+    b->list.block->value[routing].shape[0] = 1;
+    b->list.block->value[routing].integers = true;
+    bp_list_node(&b->list, BP_NODE_ROUTE, logits, routing)->experts = experts;
+    const uint32_t before = add_choices(b, names[1], 2 * experts.inner);
+    bp_node *enter = bp_list_node(&b->list, BP_NODE_EXPERTS_ENTER, x, before);
+    enter->in[1] = routing;
+    enter->experts = experts;
+    const uint32_t active = add_choices(b, names[2], experts.inner);
+    bp_node *gated = bp_list_node(&b->list, BP_NODE_GATED, before, active);
+    gated->gate = b->own->gate;
+    gated->class_of = BP_RECOMPUTE_ACTIVATION;
+    const uint32_t sum = bp_list_value(&b->list, out[0], out[1], experts.width);
+    bp_node *leave = bp_list_node(&b->list, BP_NODE_EXPERTS_LEAVE, active, sum);
+    leave->in[1] = routing;
+    leave->in[2] = stream;
+    leave->experts = experts;
+}
+
 void bp_llama_block_describe(const bp_builder *builder, const bp_stage_call *call, bp_block *block)
 {
     static const char *const first[3] = {"norm_1", "d_norm", "norm_1.statistics"};
@@ -327,6 +401,10 @@ void bp_llama_block_describe(const bp_builder *builder, const bp_stage_call *cal
     const uint32_t x = before         ? bp_list_norm(&b.list, &norm, middle, names)
                        : own.parallel ? shared
                                       : middle;
+    if (bp_llama_mixes(&own, call->stage - 1)) {
+        add_experts(&b, x, middle, out);
+        return;
+    }
     const uint32_t active = own.ungated ? add_ungated(&b, x) : add_gate(&b, x);
     add_end(&b, BP_LLAMA_DOWN_WEIGHT, (const uint32_t[]){active, middle}, out);
 }

@@ -26,6 +26,10 @@ typedef enum bp_llama_parameter {
     BP_LLAMA_AFTER_1,
     BP_LLAMA_NORM_2,
     BP_LLAMA_NORM_2_BIAS,
+    BP_LLAMA_ROUTER_WEIGHT, /* of layers with experts, and the next two */
+    BP_LLAMA_ROUTER_BIAS,   /* no model has it */
+    BP_LLAMA_EXPERTS_GATE_UP,
+    BP_LLAMA_EXPERTS_DOWN,
     BP_LLAMA_GATE_UP_WEIGHT,
     BP_LLAMA_GATE_UP_BIAS, /* no model has it */
     BP_LLAMA_GATE_WEIGHT,
@@ -49,11 +53,12 @@ typedef struct bp_llama_shape {
 
 bp_llama_shape bp_llama_shape_of(const bp_model_config *config);
 
-/* Whether the model has this parameter in each block. */
-bool bp_llama_has(const bp_model_config *config, bp_llama_parameter parameter);
+/* Whether the model has this parameter in a block. */
+bool bp_llama_has(const bp_model_config *config, uint32_t block, bp_llama_parameter parameter);
 
-/* Parameters of one block. */
-uint32_t bp_llama_block_parameters(const bp_model_config *config);
+/* The number of a block's first parameter; of blocks that are not there, that of what follows them.
+ */
+uint32_t bp_llama_block_first(const bp_model_config *config, uint32_t block);
 
 /* Whether heads of this width can be turned as the config says, the beginning of its own struct
  * being a bp_llama_config: BP_ERR_USAGE naming the field, with `family` as the error's place. */

@@ -16,14 +16,16 @@ uint32_t bp_list_value(const bp_block_list *list, const char *name, const char *
                        uint64_t width)
 {
     bp_block *block = list->block;
-    block->value[block->values] = (bp_value){name, gradient, {list->rows, width}, false};
+    block->value[block->values] =
+        (bp_value){.name = name, .gradient = gradient, .shape = {list->rows, width}};
     return block->values++;
 }
 
 uint32_t bp_list_statistics(const bp_block_list *list, const char *name, uint64_t count)
 {
     bp_block *block = list->block;
-    block->value[block->values] = (bp_value){name, NULL, {count, list->rows}, true};
+    block->value[block->values] =
+        (bp_value){.name = name, .shape = {count, list->rows}, .statistics = true};
     return block->values++;
 }
 

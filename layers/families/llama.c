@@ -2,6 +2,9 @@
 /* Llama as a chain of stages. */
 #include "layers/families/llama.h"
 
+#include <string.h>
+
+#include "core/plan/adapter.h"
 #include "core/plan/range.h"
 #include "layers/families/causal.h"
 #include "layers/nodes/inputs.h"
@@ -36,10 +39,15 @@ void bp_layer_put(bp_layer_set *set, uint32_t layer)
     }
 }
 
+bool bp_llama_mixes(const bp_llama_config *own, uint32_t layer)
+{
+    const uint32_t every = own->experts_every != 0 ? own->experts_every : 1;
+    return own->experts > 0 && (layer + 1) % every == 0 && !bp_layer_in(&own->alone, layer);
+}
+
 static uint32_t last_norm(const bp_model_config *config)
 {
-    const bp_llama_config own = bp_llama_config_of(config);
-    return 1 + own.stack.layers * bp_llama_block_parameters(config);
+    return bp_llama_block_first(config, UINT32_MAX);
 }
 
 static uint32_t llama_parameter_count(const bp_model_config *config)
@@ -54,8 +62,11 @@ static uint32_t llama_parameter_stage(const bp_model_config *config, uint32_t pa
     if (parameter == BP_CAUSAL_TABLE) {
         return 0;
     }
-    const uint32_t block = (parameter - 1) / bp_llama_block_parameters(config);
-    return block < own.stack.layers ? 1 + block : own.stack.layers + 1;
+    uint32_t block = 0;
+    while (block < own.stack.layers && parameter >= bp_llama_block_first(config, block + 1)) {
+        block++;
+    }
+    return 1 + block;
 }
 
 static void llama_stage_name(const bp_model_config *config, uint32_t stage, char text[32])
@@ -104,7 +115,13 @@ static void llama_publish_rows(bp_builder *builder, const bp_model_config *confi
     char prefix[BP_NAME_BYTES];
     bp_name_append(bp_name_append_number(bp_name_append(prefix, "model.layers."), index), ".");
     for (uint32_t i = 0; i < BP_LLAMA_BLOCK_PARAMETERS; i++) {
-        if (bp_llama_has(config, (bp_llama_parameter)i)) {
+        if (!bp_llama_has(config, index, (bp_llama_parameter)i)) {
+            continue;
+        }
+        if (i == BP_LLAMA_ROUTER_WEIGHT || i == BP_LLAMA_EXPERTS_GATE_UP ||
+            i == BP_LLAMA_EXPERTS_DOWN) {
+            bp_publish_experts(builder, prefix, &rows[i]);
+        } else {
             bp_publish_dense(builder, prefix, &rows[i], false, rows_together(i, s.head_width));
         }
     }
@@ -153,6 +170,18 @@ static void llama_publish_block(bp_builder *builder, const bp_model_config *conf
                              {s.width, 0},
                              one,
                              0.0},
+        [BP_LLAMA_ROUTER_WEIGHT] = {"mlp.gate.weight",
+                                    {own.experts, s.width},
+                                    BP_INIT_NORMAL,
+                                    range},
+        [BP_LLAMA_EXPERTS_GATE_UP] = {"mlp.experts.gate_up_proj",
+                                      {own.experts, 2 * (uint64_t)own.expert_inner, s.width},
+                                      BP_INIT_NORMAL,
+                                      range},
+        [BP_LLAMA_EXPERTS_DOWN] = {"mlp.experts.down_proj",
+                                   {own.experts, s.width, own.expert_inner},
+                                   BP_INIT_NORMAL,
+                                   range},
         [BP_LLAMA_GATE_UP_WEIGHT] = {"mlp.gate_up_proj.weight",
                                      {2 * s.inner, s.width},
                                      BP_INIT_NORMAL,
@@ -273,6 +302,35 @@ bp_status bp_llama_check_rotary(const bp_spec *spec, uint64_t head_width, const 
     return BP_OK;
 }
 
+/* Adapters of experts would have shapes of their own: a target that means them is refused. */
+static bp_status llama_check_targets(const bp_spec *spec, bp_error *error)
+{
+    static const char *const all[] = {"all-linear", "gate_proj", "up_proj",     "down_proj",
+                                      "gate",       "experts",   "gate_up_proj"};
+    for (uint32_t t = 0; spec->lora.rank > 0 && t < spec->lora.target_count; t++) {
+        const char *target = spec->lora.targets[t];
+        for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+            if (bp_adapter_ends_with(target, strlen(target), all[i])) {
+                return bp_error_set(error, BP_ERR_USAGE, "llama",
+                                    "adapters of experts and their router are not implemented "
+                                    "(those of attention are: q_proj,k_proj,v_proj,o_proj)",
+                                    target);
+            }
+        }
+    }
+    return BP_OK;
+}
+
+static bp_status llama_check_experts(const bp_spec *spec, bp_error *error)
+{
+    const bp_llama_config own = bp_llama_config_of(&spec->config);
+    const bp_range counts[] = {{"num_experts", own.experts, 1, 1u << 16},
+                               {"num_experts_per_tok", own.experts_chosen, 1, own.experts},
+                               {"moe_intermediate_size", own.expert_inner, 1, 1u << 22}};
+    BP_TRY(bp_ranges_check(counts, 3, "llama", error));
+    return llama_check_targets(spec, error);
+}
+
 static bp_status llama_check(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
@@ -289,6 +347,9 @@ static bp_status llama_check(const bp_spec *spec, bp_error *error)
                             "num_key_value_heads", shape.kv_heads, BP_LIMIT_DIVISOR, shape.heads);
     }
     BP_TRY(bp_llama_check_rotary(spec, shape.head_width, "llama", error));
+    if (own.experts > 0) {
+        BP_TRY(llama_check_experts(spec, error));
+    }
     return bp_causal_check(spec, "llama", error);
 }
 

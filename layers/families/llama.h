@@ -61,23 +61,29 @@ typedef struct bp_llama_config {
     bp_llama_norms norms;
     bp_llama_names names;
     bp_gate gate;
-    uint32_t window;        /* sliding_window; 0: none */
-    bp_layer_set near;      /* layers that look through it; none listed: all */
-    bool slides;            /* use_sliding_window: whether files mean the window (Qwen, SmolLM3) */
-    uint32_t full_layers;   /* max_window_layers: the first ones, that see all (Qwen) */
-    uint32_t turn_every;    /* no_rope_layer_interval: the last of so many is still (SmolLM3) */
-    bp_layer_set still;     /* layers whose heads do not turn (SmolLM3) */
-    double rotary_share;    /* partial_rotary_factor; 0: 1 */
-    double near_theta;      /* rope_theta of those layers, unscaled (Gemma 3); 0: as the others */
-    double attention_scale; /* of the scores; 0: 1 / sqrt(head width) */
-    double query_scalar;    /* query_pre_attn_scalar, which it follows from (Gemma) */
-    double attention_cap;   /* attn_logit_softcapping; 0: none */
-    double logit_cap;       /* final_logit_softcapping; 0: none */
-    double embedding_scale; /* 0: 1 */
-    double residual_scale;  /* of what a sublayer adds (Granite); 0: 1 */
-    uint32_t rope_pairs;    /* of longrope's divisors in bp_llama_long */
-    double logit_divisor;   /* logits_scaling (Granite); 0: 1 */
-    double logit_scale;     /* of the logits (Cohere); 0: 1 / logit_divisor */
+    uint32_t window;         /* sliding_window; 0: none */
+    bp_layer_set near;       /* layers that look through it; none listed: all */
+    bool slides;             /* use_sliding_window: whether files mean the window (Qwen, SmolLM3) */
+    uint32_t full_layers;    /* max_window_layers: the first ones, that see all (Qwen) */
+    uint32_t turn_every;     /* no_rope_layer_interval: the last of so many is still (SmolLM3) */
+    bp_layer_set still;      /* layers whose heads do not turn (SmolLM3) */
+    double rotary_share;     /* partial_rotary_factor; 0: 1 */
+    double near_theta;       /* rope_theta of those layers, unscaled (Gemma 3); 0: as the others */
+    double attention_scale;  /* of the scores; 0: 1 / sqrt(head width) */
+    double query_scalar;     /* query_pre_attn_scalar, which it follows from (Gemma) */
+    double attention_cap;    /* attn_logit_softcapping; 0: none */
+    double logit_cap;        /* final_logit_softcapping; 0: none */
+    double embedding_scale;  /* 0: 1 */
+    double residual_scale;   /* of what a sublayer adds (Granite); 0: 1 */
+    uint32_t rope_pairs;     /* of longrope's divisors in bp_llama_long */
+    double logit_divisor;    /* logits_scaling (Granite); 0: 1 */
+    double logit_scale;      /* of the logits (Cohere); 0: 1 / logit_divisor */
+    uint32_t experts;        /* num_experts, instead of one perceptron; 0: none */
+    uint32_t experts_chosen; /* num_experts_per_tok */
+    uint32_t expert_inner;   /* moe_intermediate_size */
+    uint32_t experts_every;  /* decoder_sparse_step: the last of so many layers has them; 0: 1 */
+    bp_layer_set alone;      /* mlp_only_layers: layers that have one perceptron all the same */
+    bool renormalise;        /* norm_topk_prob: the shares of those chosen add up to 1 */
 } bp_llama_config;
 
 /* The same with longrope's divisors, which few models have. */
@@ -88,6 +94,9 @@ typedef struct bp_llama_long {
 } bp_llama_long;
 
 bp_llama_config bp_llama_config_of(const bp_model_config *config);
+
+/* Whether a layer has experts. */
+bool bp_llama_mixes(const bp_llama_config *own, uint32_t layer);
 
 /* Elements of a head that turn. */
 uint64_t bp_llama_rotary_width(const bp_llama_config *own, uint64_t head_width);

@@ -17,6 +17,7 @@
 #include "layers/nodes/attention.h"
 #include "layers/images/batch_norm.h"
 #include "layers/nodes/embedding.h"
+#include "layers/nodes/experts.h"
 #include "layers/images/image.h"
 #include "layers/heads/loss.h"
 #include "layers/nodes/norm.h"
@@ -26,7 +27,7 @@
 
 #define BP_BLOCK_VALUES BP_TAPE_MAX /* most values of a block; a value's number is its slot */
 #define BP_BLOCK_NODES  24          /* most nodes of a block */
-#define BP_NODE_INPUTS  2
+#define BP_NODE_INPUTS  3
 #define BP_NODE_OUTPUTS 3
 
 /* Something that a block computes. Value 0 is its input. */
@@ -35,6 +36,7 @@ typedef struct bp_value {
     const char *gradient; /* the name of its gradient, where backward makes a buffer for it */
     uint64_t shape[BP_RANK_MAX]; /* 0 ends it; the last dimension is a row, all before are rows */
     bool statistics;             /* F32 whatever the working type is */
+    bool integers;               /* I32: what a router says; nobody's gradient is its own */
 } bp_value;
 
 /* What a node computes. Inputs and outputs are named in this order. */
@@ -58,6 +60,11 @@ typedef enum bp_node_kind {
     BP_NODE_SCALE,   /* x -> factor * x */
     BP_NODE_ADD,     /* x, stream -> stream + x */
     BP_NODE_REGROUP, /* x, head by head -> y, part by part: kernels.def, regroup */
+
+    /* Of mixtures of experts: node_experts.c, layers/nodes/experts.h. */
+    BP_NODE_ROUTE,         /* logits -> the routing */
+    BP_NODE_EXPERTS_ENTER, /* x, routing -> gates and ups of every choice */
+    BP_NODE_EXPERTS_LEAVE, /* what is activated, routing, stream -> stream + the experts' sum */
 
     /* Of pieces of time: node_pieces.c. */
     BP_NODE_EMBEDDING, /* -> x, of builder->input[BP_INPUT_IDS]: layers/nodes/embedding.h */
@@ -97,6 +104,7 @@ typedef struct bp_node {
     bp_activation activation;
     bp_gate gate;  /* BP_NODE_SWIGLU, BP_NODE_GATED: f */
     double factor; /* BP_NODE_SCALE */
+    bp_experts experts;
     bp_dropout dropout;
     bp_embedding embedding;
     bp_recurrent_stack stack;     /* BP_NODE_RECURRENT */

@@ -133,7 +133,7 @@ static void regroup_backward(block_run *run, const bp_node *node)
     node_take_gradient(run, node->in[0], d_x);
 }
 
-const node_row node_gate_rows[BP_NODE_EMBEDDING - BP_NODE_GATED] = {
+const node_row node_gate_rows[BP_NODE_ROUTE - BP_NODE_GATED] = {
     [0] = {.name = "gated",
            .inputs = 1,
            .outputs = 1,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of kinds of nodes, and the emission that their functions work in: between block.c,
- * block_backward.c, block_keep.c, node_kinds.c, node_gates.c, node_pieces.c and node_images.c. */
+ * block_backward.c, block_keep.c, node_kinds.c, node_gates.c, node_experts.c, node_pieces.c and
+ * node_images.c. */
 #ifndef BP_LAYERS_NODE_KINDS_H
 #define BP_LAYERS_NODE_KINDS_H
 
@@ -103,9 +104,10 @@ void block_positions(const block_run *run, const block_need *need, uint32_t take
 /* Adds what a tape in 8 bits changes, where the spec asks for one.
  *
  * Packed are outputs of norms, products, rotary positions and attention. As they are stay the
- * block's boundaries, statistics, what a norm reads and what joins the stream: of those, and of
- * nothing that was packed, values are made again, so that every kept set gives the same bits.
- * Activations and gates of packed values are derived: backward makes them of what it reads. */
+ * block's boundaries, statistics, what a norm or a router reads and what joins the stream: of
+ * those, and of nothing that was packed, values are made again, so that every kept set gives the
+ * same bits. Activations and gates of packed values are derived: backward makes them of what it
+ * reads. */
 void block_masks_pack(const bp_builder *builder, const bp_block *block, block_masks *masks);
 
 /* The packed and derived values to be made so that backward can read `target`, where it has those
@@ -169,8 +171,10 @@ uint32_t block_frontier(const block_costs *costs, block_kept *sets, uint32_t lim
 #define READS_INPUT(i)  ((uint32_t)1 << (i))
 #define READS_OUTPUT(i) ((uint32_t)1 << (8 + (i)))
 
-/* Rows of the kinds from BP_NODE_GATED, BP_NODE_EMBEDDING and BP_NODE_CONVOLUTION on. */
-extern const node_row node_gate_rows[BP_NODE_EMBEDDING - BP_NODE_GATED];
+/* Rows of the kinds from BP_NODE_GATED, BP_NODE_ROUTE, BP_NODE_EMBEDDING and BP_NODE_CONVOLUTION
+ * on. */
+extern const node_row node_gate_rows[BP_NODE_ROUTE - BP_NODE_GATED];
+extern const node_row node_experts_rows[BP_NODE_EMBEDDING - BP_NODE_ROUTE];
 extern const node_row node_piece_rows[BP_NODE_CONVOLUTION - BP_NODE_EMBEDDING];
 extern const node_row node_image_rows[BP_NODE_KIND_COUNT - BP_NODE_CONVOLUTION];
 
@@ -183,6 +187,12 @@ bool value_same_shape(const bp_value *a, const bp_value *b);
 
 /* A value's gradient as a new buffer; and that buffer given to it, or added. */
 bp_ref node_make_gradient(const block_run *run, uint32_t value);
+
+/* The element type of a value. */
+static inline bp_dtype value_dtype(const bp_builder *builder, const bp_value *value)
+{
+    return value->integers ? BP_I32 : value->statistics ? BP_F32 : bp_build_working(builder);
+}
 
 static inline uint32_t value_bit(uint32_t value)
 {

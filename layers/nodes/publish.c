@@ -30,9 +30,10 @@ static void publish(bp_builder *builder, const char *prefix, const bp_publish_ro
     bp_name_append(bp_name_append(name, prefix), row->name);
     const bool matrix = row->shape[1] != 0;
     info.name = name;
-    info.rank = matrix ? 2 : 1;
+    info.rank = row->shape[2] != 0 ? 3 : matrix ? 2 : 1;
     info.shape[0] = row->shape[0];
     info.shape[1] = row->shape[1];
+    info.shape[2] = row->shape[2];
     info.init = row->init;
     info.deviation = row->deviation;
     info.decay = matrix;
@@ -51,6 +52,11 @@ void bp_publish_dense(bp_builder *builder, const char *prefix, const bp_publish_
     publish(builder, prefix, row,
             (bp_parameter_info){.input_major = input_major && matrix,
                                 .together = matrix ? together : 0});
+}
+
+void bp_publish_experts(bp_builder *builder, const char *prefix, const bp_publish_row *row)
+{
+    publish(builder, prefix, row, (bp_parameter_info){.routes = true});
 }
 
 void bp_publish_head(bp_builder *builder, const char *prefix, const bp_publish_row *row,

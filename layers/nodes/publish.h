@@ -10,7 +10,7 @@
 /* One row of a parameter table. */
 typedef struct bp_publish_row {
     const char *name;  /* after the prefix; NULL: this model has no such parameter */
-    uint64_t shape[2]; /* shape[1] = 0: a vector */
+    uint64_t shape[3]; /* shape[1] = 0: a vector; shape[2] = 0: a matrix */
     bp_init_kind init;
     double deviation;
 } bp_publish_row;
@@ -22,6 +22,9 @@ void bp_publish(bp_builder *builder, const char *prefix, const bp_publish_row *r
  * together (bp_parameter_info). */
 void bp_publish_dense(bp_builder *builder, const char *prefix, const bp_publish_row *row,
                       bool input_major, uint64_t together);
+
+/* The same of experts, or of their router (bp_parameter_info.routes). */
+void bp_publish_experts(bp_builder *builder, const char *prefix, const bp_publish_row *row);
 
 /* The same for a vector of running statistics (bp_parameter_info). */
 void bp_publish_statistic(bp_builder *builder, const char *prefix, const bp_publish_row *row);

@@ -323,6 +323,7 @@ static bool same_row(const bp_model_config *a, const bp_model_config *b, const b
     case BP_ROW_LABELS:
         return stored_count(a, row) == stored_count(b, row);
     case BP_ROW_LAYERS:
+    case BP_ROW_INDICES:
         return memcmp((const char *)a + row->offset, (const char *)b + row->offset,
                       sizeof(bp_layer_set)) == 0;
     case BP_ROW_SIZES:
@@ -405,6 +406,20 @@ static void put_layers(bp_json_writer *json, const char *key, const bp_model_con
     bp_json_put_close(json);
 }
 
+static void put_indices(bp_json_writer *json, const char *key, const bp_model_config *config,
+                        const bp_row *row)
+{
+    bp_layer_set set;
+    memcpy(&set, (const char *)config + row->offset, sizeof set);
+    bp_json_put_open(json, key, '[');
+    for (uint32_t i = 0; i < BP_LAYERS_LISTED; i++) {
+        if (bp_layer_in(&set, i)) {
+            bp_json_put_u64(json, NULL, i);
+        }
+    }
+    bp_json_put_close(json);
+}
+
 static void put_counts(bp_json_writer *json, const char *key, const bp_model_config *config,
                        const bp_row *row)
 {
@@ -445,6 +460,9 @@ void bp_row_put(bp_json_writer *json, const char *key, const bp_model_config *co
         break;
     case BP_ROW_LAYERS:
         put_layers(json, key, config, row);
+        break;
+    case BP_ROW_INDICES:
+        put_indices(json, key, config, row);
         break;
     case BP_ROW_SIZES:
     case BP_ROW_COUNTS:

@@ -97,6 +97,9 @@ void bp_row_words(bp_text *text, const bp_row *row)
         bp_text_string(text, "null or a list with an item for each of at most 128 layers, ");
         put_choices(text, row->words != NULL ? row->words : "1|0");
         break;
+    case BP_ROW_INDICES:
+        bp_text_string(text, "null or a list of numbers of layers from 0 to 127");
+        break;
     case BP_ROW_TEXTS:
         bp_text_string(text, "null or a list in which every item is ");
         put_choices(text, row->words);

@@ -297,6 +297,29 @@ static bp_status take_layers(bp_hf_reading *r, const bp_row *row, bp_json_event 
     }
 }
 
+/* Numbers of layers; null and an empty list name none. */
+static bp_status take_indices(bp_hf_reading *r, const bp_row *row, bp_json_event *event)
+{
+    bp_layer_set set = {.listed = 0};
+    const bool none = event->kind == BP_JSON_NULL;
+    if (!none && event->kind != BP_JSON_ARRAY_BEGIN) {
+        return bp_hf_value_refuse(r, row, event);
+    }
+    while (!none) {
+        BP_TRY(bp_json_next(&r->json, event));
+        if (event->kind == BP_JSON_ARRAY_END) {
+            break;
+        }
+        const bool whole = event->kind == BP_JSON_NUMBER && event->integer;
+        if (!whole || event->i64 < 0 || event->i64 >= BP_LAYERS_LISTED) {
+            return bp_hf_value_refuse(r, row, event);
+        }
+        bp_layer_put(&set, (uint32_t)event->i64);
+    }
+    memcpy((char *)&r->config + row->offset, &set, sizeof set);
+    return BP_OK;
+}
+
 /* A list of texts, each taken by `take`; or null. */
 static bp_status take_list(bp_hf_reading *r, const bp_row *row, bp_json_event *event,
                            bp_status (*take)(bp_hf_reading *, const bp_row *,
@@ -438,6 +461,8 @@ bp_status bp_hf_value_take(bp_hf_reading *r, const bp_row *row, bp_json_event *e
         return take_choice(r, row, event);
     case BP_ROW_LAYERS:
         return take_layers(r, row, event);
+    case BP_ROW_INDICES:
+        return take_indices(r, row, event);
     case BP_ROW_SIZES:
         return take_sizes(r, row, event);
     case BP_ROW_COUNTS:

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/* Experts as ops. */
+#include "layers/nodes/experts.h"
+
+/* The parts of the routing. */
+typedef struct routing_parts {
+    bp_ref choice;
+    bp_ref weights;
+    bp_ref order;
+} routing_parts;
+
+static routing_parts parts_of(const bp_experts *e, uint64_t rows, bp_ref routing)
+{
+    const uint64_t choices = rows * e->chosen;
+    routing_parts parts = {.choice = routing,
+                           .weights = bp_ref_at(routing, choices),
+                           .order = bp_ref_at(routing, 2 * choices)};
+    parts.weights.dtype = BP_F32;
+    return parts;
+}
+
+uint64_t bp_experts_words(const bp_experts *experts, uint64_t rows)
+{
+    return 4 * rows * experts->chosen + experts->experts + 1;
+}
+
+void bp_experts_route(bp_builder *builder, const bp_experts *e, uint64_t rows, bp_ref logits,
+                      bp_ref routing)
+{
+    const routing_parts parts = parts_of(e, rows, routing);
+    const bp_route_choose_scalars scalars = {.rows = (int64_t)rows,
+                                             .top = (int64_t)e->chosen,
+                                             .experts = (int64_t)e->experts,
+                                             .renormalise = e->renormalise ? 1 : 0};
+    const bp_route_choose_operands operands = {
+        .choice = parts.choice, .weights = parts.weights, .logits = logits};
+    bp_build_route_choose(builder, &operands, &scalars);
+    const bp_route_order_scalars sizes = {
+        .rows = (int64_t)rows, .top = (int64_t)e->chosen, .experts = (int64_t)e->experts};
+    const bp_route_order_operands order = {.order = parts.order, .choice = parts.choice};
+    bp_build_route_order(builder, &order, &sizes);
+}
+
+void bp_experts_route_backward(bp_builder *builder, const bp_experts *e, uint64_t rows,
+                               bp_ref logits, bp_ref routing, bp_ref d_weights, bp_ref d_logits)
+{
+    const routing_parts parts = parts_of(e, rows, routing);
+    const bp_route_backward_scalars scalars = {.rows = (int64_t)rows,
+                                               .top = (int64_t)e->chosen,
+                                               .experts = (int64_t)e->experts,
+                                               .renormalise = e->renormalise ? 1 : 0};
+    const bp_route_backward_operands operands = {.d_logits = d_logits,
+                                                 .d_weights = d_weights,
+                                                 .logits = logits,
+                                                 .choice = parts.choice,
+                                                 .weights = parts.weights};
+    bp_build_route_backward(builder, &operands, &scalars);
+}
+
+/* Rows of the choices, of x (rows, width). */
+static bp_ref gather(bp_builder *builder, const bp_experts *e, uint64_t rows, bp_ref x,
+                     const routing_parts *parts, const char *name)
+{
+    const bp_ref y = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                                     rows * e->chosen, e->width, name);
+    const bp_expert_rows_scalars scalars = {.rows = (int64_t)rows,
+                                            .top = (int64_t)e->chosen,
+                                            .experts = (int64_t)e->experts,
+                                            .width = (int64_t)e->width};
+    const bp_expert_rows_operands operands = {.y = y, .x = x, .order = parts->order};
+    bp_build_expert_rows(builder, &operands, &scalars);
+    return y;
+}
+
+/* y = sum + the rows of each token, by weight or, where those are absent, as they are. */
+static void combine(bp_builder *builder, const bp_experts *e, uint64_t rows,
+                    const bp_expert_combine_operands *operands)
+{
+    const bp_expert_combine_scalars scalars = {.rows = (int64_t)rows,
+                                               .top = (int64_t)e->chosen,
+                                               .experts = (int64_t)e->experts,
+                                               .width = (int64_t)e->width};
+    bp_build_expert_combine(builder, operands, &scalars);
+}
+
+/* c (rows * chosen, n) = a (rows * chosen, k) times each row's expert's part of the parameter. */
+typedef struct experts_product {
+    uint32_t parameter;
+    bp_purpose purpose;
+    uint64_t n;
+    uint64_t k;
+    bool transpose; /* the parameter has (n, k) of each expert */
+} experts_product;
+
+static void multiply(bp_builder *builder, const bp_experts *e, uint64_t rows,
+                     const experts_product *product, bp_ref a, bp_ref order, bp_ref c)
+{
+    const bp_matmul_experts_scalars scalars = {.rows = (int64_t)rows,
+                                               .top = (int64_t)e->chosen,
+                                               .experts = (int64_t)e->experts,
+                                               .n = (int64_t)product->n,
+                                               .k = (int64_t)product->k,
+                                               .transpose_b = product->transpose ? 1 : 0};
+    const bp_matmul_experts_operands operands = {
+        .c = c,
+        .a = a,
+        .b = bp_build_acquire(builder, product->parameter, product->purpose),
+        .order = order,
+        .residual = BP_ABSENT,
+        .work = BP_ABSENT};
+    bp_build_matmul_experts(builder, &operands, &scalars);
+    bp_build_release(builder, product->parameter);
+}
+
+/* The gradient of a parameter: of each expert (m, n), the sum of a^T b over its rows. */
+static void sum_up(bp_builder *builder, const bp_experts *e, uint64_t rows, uint32_t parameter,
+                   bp_ref a, bp_ref b, bp_ref order)
+{
+    const bool down = parameter == e->down;
+    bp_matmul_experts_sums_scalars scalars = {.rows = (int64_t)rows,
+                                              .top = (int64_t)e->chosen,
+                                              .experts = (int64_t)e->experts,
+                                              .m = (int64_t)(down ? e->width : 2 * e->inner),
+                                              .n = (int64_t)(down ? e->inner : e->width)};
+    const bp_matmul_experts_sums_operands operands = {
+        .c = bp_build_gradient(builder, parameter, &scalars.accumulate),
+        .a = a,
+        .b = b,
+        .order = order,
+        .work = BP_ABSENT};
+    bp_build_matmul_experts_sums(builder, &operands, &scalars);
+}
+
+void bp_experts_enter(bp_builder *builder, const bp_experts *e, uint64_t rows, bp_ref x,
+                      bp_ref routing, bp_ref gate_up)
+{
+    const routing_parts parts = parts_of(e, rows, routing);
+    const experts_product product = {e->gate_up, BP_FOR_FORWARD, 2 * e->inner, e->width, true};
+    const bp_ref gathered = gather(builder, e, rows, x, &parts, "expert_rows");
+    multiply(builder, e, rows, &product, gathered, parts.order, gate_up);
+}
+
+void bp_experts_enter_backward(bp_builder *builder, const bp_experts *e, uint64_t rows, bp_ref x,
+                               bp_ref routing, bp_ref d_gate_up, bp_ref sum, bp_ref d_x)
+{
+    const routing_parts parts = parts_of(e, rows, routing);
+    const experts_product product = {e->gate_up, BP_FOR_BACKWARD, e->width, 2 * e->inner, false};
+    if (bp_build_trainable(builder, e->gate_up)) {
+        const bp_ref gathered = gather(builder, e, rows, x, &parts, "expert_rows");
+        sum_up(builder, e, rows, e->gate_up, d_gate_up, gathered, parts.order);
+    }
+    if (!bp_ref_present(d_x)) {
+        return;
+    }
+    const bp_ref d_rows = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                                          rows * e->chosen, e->width, "d_expert_rows");
+    multiply(builder, e, rows, &product, d_gate_up, parts.order, d_rows);
+    combine(
+        builder, e, rows,
+        &(bp_expert_combine_operands){
+            .y = d_x, .x = d_rows, .weights = BP_ABSENT, .order = parts.order, .residual = sum});
+}
+
+void bp_experts_leave(bp_builder *builder, const bp_experts *e, uint64_t rows, bp_ref active,
+                      bp_ref routing, bp_ref stream, bp_ref y)
+{
+    const routing_parts parts = parts_of(e, rows, routing);
+    const experts_product product = {e->down, BP_FOR_FORWARD, e->width, e->inner, true};
+    const bp_ref made = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                                        rows * e->chosen, e->width, "expert_rows");
+    multiply(builder, e, rows, &product, active, parts.order, made);
+    combine(
+        builder, e, rows,
+        &(bp_expert_combine_operands){
+            .y = y, .x = made, .weights = parts.weights, .order = parts.order, .residual = stream});
+}
+
+void bp_experts_leave_backward(bp_builder *builder, const bp_experts *e, uint64_t rows,
+                               const bp_experts_leave_call *call)
+{
+    const routing_parts parts = parts_of(e, rows, call->routing);
+    const experts_product product = {e->down, BP_FOR_BACKWARD, e->inner, e->width, false};
+    const bool trained = bp_build_trainable(builder, e->down);
+    const bp_ref d_rows = gather(builder, e, rows, call->d_y, &parts, "d_expert_rows");
+    multiply(builder, e, rows, &product, d_rows, parts.order, call->d_active);
+    bp_ref scaled = BP_ABSENT;
+    if (trained) {
+        scaled = call->spare
+                     ? call->active
+                     : bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                                       rows * e->chosen, e->inner, "weighted");
+    }
+    const bp_expert_weights_backward_scalars scalars = {.rows = (int64_t)rows,
+                                                        .top = (int64_t)e->chosen,
+                                                        .experts = (int64_t)e->experts,
+                                                        .width = (int64_t)e->inner};
+    const bp_expert_weights_backward_operands operands = {.g = call->d_active,
+                                                          .d_weights = call->d_weights,
+                                                          .scaled = scaled,
+                                                          .x = call->active,
+                                                          .weights = parts.weights,
+                                                          .order = parts.order};
+    bp_build_expert_weights_backward(builder, &operands, &scalars);
+    if (trained) {
+        sum_up(builder, e, rows, e->down, d_rows, scaled, parts.order);
+    }
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* A mixture of experts as nodes: a router's choice, the first products of the experts that were
+ * chosen, and the last, whose rows join the stream. Each choice has a row of its own (experts.def),
+ * so the buffers of a plan have their sizes whatever the router says. */
+#ifndef BP_LAYERS_EXPERTS_H
+#define BP_LAYERS_EXPERTS_H
+
+#include "core/plan/builder.h"
+
+typedef struct bp_experts {
+    uint32_t gate_up; /* parameter number, (experts, 2 inner, width): gates, then ups, of each */
+    uint32_t down;    /* parameter number, (experts, width, inner) */
+    uint64_t experts;
+    uint64_t chosen; /* of each token */
+    uint64_t width;
+    uint64_t inner;   /* of one expert */
+    bool renormalise; /* the shares of those chosen add up to 1 */
+} bp_experts;
+
+/* What the router says, in one value of 32-bit words: choices, their weights, and the order of
+ * rows. Words of it. */
+uint64_t bp_experts_words(const bp_experts *experts, uint64_t rows);
+
+/* The router, from logits (rows, experts): the value `routing`; and back, from the gradient of the
+ * weights, F32 (rows, chosen). */
+void bp_experts_route(bp_builder *builder, const bp_experts *experts, uint64_t rows, bp_ref logits,
+                      bp_ref routing);
+void bp_experts_route_backward(bp_builder *builder, const bp_experts *experts, uint64_t rows,
+                               bp_ref logits, bp_ref routing, bp_ref d_weights, bp_ref d_logits);
+
+/* gate_up (rows * chosen, 2 inner) of x (rows, width). */
+void bp_experts_enter(bp_builder *builder, const bp_experts *experts, uint64_t rows, bp_ref x,
+                      bp_ref routing, bp_ref gate_up);
+
+/* From its gradient those of the weight and, unless d_x is absent, of x, added to `sum` where that
+ * is there, which may be d_x. x is only read where the weight is trained. */
+void bp_experts_enter_backward(bp_builder *builder, const bp_experts *experts, uint64_t rows,
+                               bp_ref x, bp_ref routing, bp_ref d_gate_up, bp_ref sum, bp_ref d_x);
+
+/* y (rows, width) = stream + what the experts make of `active` (rows * chosen, inner), by weight.
+ */
+void bp_experts_leave(bp_builder *builder, const bp_experts *experts, uint64_t rows, bp_ref active,
+                      bp_ref routing, bp_ref stream, bp_ref y);
+
+/* Its backward. */
+typedef struct bp_experts_leave_call {
+    bp_ref active;
+    bp_ref routing;
+    bp_ref d_y;
+    bp_ref d_active;  /* out: may not lie where active does */
+    bp_ref d_weights; /* out */
+    bool spare;       /* nobody needs active afterwards */
+} bp_experts_leave_call;
+
+void bp_experts_leave_backward(bp_builder *builder, const bp_experts *experts, uint64_t rows,
+                               const bp_experts_leave_call *call);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* Decoders whose perceptrons are mixtures of experts: Qwen3-MoE and OLMoE. What they compute beside
+ * that is Qwen3's and Llama's with norms over all queries and all keys. */
+#include "tools/formats/family/family_llama.h"
+#include "tools/formats/gguf/gguf_llama.h"
+
+#define EXPERTS_MOST 4096
+
+/* The number of experts has another name in files that transformers 5 wrote. */
+#define ROWS_EXPERTS(experts_, chosen_)                                                            \
+    ROW_COUNT("num_experts", LLAMA(experts), EXPERTS_MOST, experts_, NONE),                        \
+        ROW_ALIAS("num_local_experts", LLAMA(experts), EXPERTS_MOST),                              \
+        ROW_COUNT("num_experts_per_tok", LLAMA(experts_chosen), EXPERTS_MOST, chosen_, NONE),      \
+        ROW_FLAG("norm_topk_prob", LLAMA(renormalise), false),                                     \
+        ROW_FIXED("output_router_logits", FALSE, NULL, BP_ROW_READ)
+
+static void family_qwen3_moe_resolve(bp_model_config *config)
+{
+    bp_llama_config own = bp_llama_config_of(config);
+    own.head_norms = true;
+    own.window = own.slides ? own.window : 0; /* of all layers */
+    own.slides = own.window != 0;
+    bp_family_config_set(config, &own, sizeof own);
+}
+
+/* A file without a width of its own has experts as wide as a perceptron. */
+static void family_olmoe_resolve(bp_model_config *config)
+{
+    bp_llama_config own = bp_llama_config_of(config);
+    own.whole_norms = true;
+    own.expert_inner = own.stack.inner;
+    bp_family_config_set(config, &own, sizeof own);
+}
+
+static const bp_row qwen3_moe_rows[] = {
+    ROW_CLASSES,
+    ROW_FLAG("attention_bias", LLAMA(qkv_bias), false),
+    ROW_FLAG("attention_bias", LLAMA(output_bias), false),
+    ROW_REAL("attention_dropout", STACK(attention_dropout), 1.0, 0.0, DROPOUT),
+    ROW_COUNT("decoder_sparse_step", LLAMA(experts_every), LAYERS_MOST, 1, NONE),
+    ROW_COUNT_NULL("head_dim", LLAMA(head_width), HEAD_WIDTH_MOST, 0, HEAD_WIDTH, BP_ROW_SPARSE),
+    ROW_FIXED("hidden_act", TEXT, "silu", 0),
+    ROWS_STACK(2048, 6144, 32768, 32, 24),
+    {"mlp_only_layers", BP_ROW_INDICES, BP_ROLE_NONE, 0, LLAMA(alone), 0, 0, 0, NULL},
+    ROW_TYPE,
+    ROW_COUNT("moe_intermediate_size", LLAMA(expert_inner), INNER_MOST, 768, NONE),
+    ROWS_EXPERTS(128, 8),
+    ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 4, KV_HEADS,
+                   BP_ROW_RESOLVED),
+    ROW_REAL("rms_norm_eps", STACK(norm_epsilon), 1.0, 1e-6, NONE),
+    ROWS_ROPE(10000.0),
+    ROW_SLIDING,
+    ROW_TIED(STACK(untied), true),
+    ROW_LABELS,
+    ROW_PROBLEM,
+    ROW_SLIDES,
+    ROWS_TEXT(151936, -1, -1, -1),
+    ROWS_ROPE_WINDOWS,
+    ROWS_REFUSED,
+};
+
+static const bp_row olmoe_rows[] = {
+    ROW_CLASSES,
+    ROW_FLAG("attention_bias", LLAMA(qkv_bias), false),
+    ROW_FLAG("attention_bias", LLAMA(output_bias), false),
+    ROW_REAL("attention_dropout", STACK(attention_dropout), 1.0, 0.0, DROPOUT),
+    ROW_FIXED("clip_qkv", NULL, NULL, BP_ROW_READ),
+    ROW_FIXED("hidden_act", TEXT, "silu", 0),
+    ROWS_STACK(2048, 2048, 4096, 16, 16),
+    ROW_TYPE,
+    ROWS_EXPERTS(64, 8),
+    ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 0, KV_HEADS,
+                   BP_ROW_RESOLVED),
+    ROW_REAL("rms_norm_eps", STACK(norm_epsilon), 1.0, 1e-5, NONE),
+    ROWS_ROPE(10000.0),
+    ROW_TIED(STACK(untied), true),
+    ROW_LABELS,
+    ROW_PROBLEM,
+    ROWS_TEXT(50304, -1, 50279, 1),
+    ROWS_ROPE_READ,
+    ROWS_REFUSED,
+};
+
+static const bp_preset qwen3_moe_presets[] = {
+    {"qwen3-30b-a3b",
+     "Qwen3 with 128 experts, 30,532 million parameters",
+     {.family = &bp_family_qwen3_moe,
+      .vocabulary = 151936,
+      .positions = 40960,
+      .bos_token = 151643,
+      .eos_token = 151645,
+      .pad_token = -1},
+     OWN((const bp_llama_config){.stack = {.width = 2048,
+                                           .layers = 48,
+                                           .heads = 32,
+                                           .inner = 6144,
+                                           .norm_epsilon = 1e-6,
+                                           .initializer_range = 0.02,
+                                           .untied = true},
+                                 .kv_heads = 4,
+                                 .head_width = 128,
+                                 .rope_theta = 1e6,
+                                 .head_norms = true,
+                                 .experts = 128,
+                                 .experts_chosen = 8,
+                                 .expert_inner = 768,
+                                 .experts_every = 1,
+                                 .renormalise = true})},
+    {"tiny-qwen3-moe", "a byte-level Qwen3 with 6 experts for tests",
+     LLAMA_TINY(&bp_family_qwen3_moe, 2, .head_width = 24, .head_norms = true, .experts = 6,
+                .experts_chosen = 2, .expert_inner = 48, .experts_every = 1, .renormalise = true)},
+};
+
+static const bp_preset olmoe_presets[] = {
+    {"tiny-olmoe", "a byte-level OLMoE with 5 experts for tests",
+     LLAMA_TINY(&bp_family_olmoe, 2, .whole_norms = true, .experts = 5, .experts_chosen = 2,
+                .expert_inner = 176, .stack.untied = true)},
+};
+
+const bp_family bp_family_qwen3_moe = {.model_type = "qwen3_moe",
+                                       .model = &bp_model_llama,
+                                       .rows = qwen3_moe_rows,
+                                       .row_count = ROWS_COUNT(qwen3_moe_rows),
+                                       .language_class = "Qwen3MoeForCausalLM",
+                                       .judge_class = "Qwen3MoeForSequenceClassification",
+                                       .resolve = family_qwen3_moe_resolve,
+                                       .naming = LLAMA_NAMING,
+                                       .adapter_targets = "q_proj,v_proj",
+                                       .presets = qwen3_moe_presets,
+                                       .preset_count = ROWS_COUNT(qwen3_moe_presets)};
+
+const bp_family bp_family_olmoe = {.model_type = "olmoe",
+                                   .model = &bp_model_llama,
+                                   .rows = olmoe_rows,
+                                   .row_count = ROWS_COUNT(olmoe_rows),
+                                   .language_class = "OlmoeForCausalLM",
+                                   .resolve = family_olmoe_resolve,
+                                   .naming = LLAMA_NAMING,
+                                   .adapter_targets = "q_proj,v_proj",
+                                   .presets = olmoe_presets,
+                                   .preset_count = ROWS_COUNT(olmoe_presets)};

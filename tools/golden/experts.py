@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Makes tests/golden/families/{qwen3_moe,olmoe}_*.safetensors: what PyTorch computes in float64 for small models with
+mixtures of experts, in the files of tools/golden/families.py with the model's config.json beside (uint8 tensor "config").
+
+Run from the repository root: tools/golden/experts.py (needs what qwen3.py needs; written with transformers 5.24; some
+seconds on one core). Experts are computed one after the other (experts_implementation "eager"), and the router's softmax,
+which transformers computes in float32 whatever the type, in float64.
+"""
+import json
+import os
+import sys
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+import transformers
+from transformers.models.olmoe import modeling_olmoe
+from transformers.models.qwen3_moe import modeling_qwen3_moe
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import families  # noqa: E402
+
+
+def route(self, hidden_states):
+    hidden_states = hidden_states.reshape(-1, self.hidden_dim)
+    logits = F.linear(hidden_states, self.weight)
+    shares = torch.softmax(logits, dim=-1)
+    top, index = torch.topk(shares, self.top_k, dim=-1)
+    if self.norm_topk_prob:
+        top = top / top.sum(dim=-1, keepdim=True)
+    return logits, top, index
+
+
+for module, prefix in ((modeling_qwen3_moe, "Qwen3Moe"), (modeling_olmoe, "Olmoe")):
+    getattr(module, prefix + "RMSNorm").forward = families.exact_norm
+    getattr(module, prefix + "TopKRouter").forward = route
+
+CLASSES = {"qwen3_moe": (transformers.Qwen3MoeConfig, transformers.Qwen3MoeForCausalLM),
+           "olmoe": (transformers.OlmoeConfig, transformers.OlmoeForCausalLM)}
+
+
+def config_of(kind, v, **more):
+    common = dict(
+        vocab_size=v["vocabulary"], max_position_embeddings=v["positions"], hidden_size=v["width"],
+        num_hidden_layers=v["layers"], num_attention_heads=v["heads"], num_key_value_heads=v["kv_heads"],
+        intermediate_size=v["inner"], rms_norm_eps=v["norm_epsilon"], attention_bias=bool(v.get("output_bias")),
+        rope_parameters={"rope_theta": v["rope_theta"], "rope_type": "default"}, use_cache=False,
+        pad_token_id=None, bos_token_id=None, eos_token_id=None, tie_word_embeddings=not v.get("untied"),
+        num_experts=v["experts"], num_experts_per_tok=v["chosen"], norm_topk_prob=bool(v.get("renormalise")),
+        attn_implementation="sdpa", experts_implementation="eager", **more)
+    if kind == "qwen3_moe":
+        common.update(head_dim=v["head_width"], moe_intermediate_size=v["expert_inner"],
+                      decoder_sparse_step=v.get("every", 1), mlp_only_layers=v.get("alone", []),
+                      use_sliding_window=bool(v.get("window")), sliding_window=v.get("window"))
+    return CLASSES[kind][0](**common)
+
+
+def stream(name, kind, v, tokens, seed):
+    generator = torch.Generator().manual_seed(seed)
+    config = config_of(kind, v)
+    model = families.draw(CLASSES[kind][1](config), generator)
+    if v.get("rank"):
+        model = families.adapted(model, v, ["q_proj", "v_proj"], generator)
+        v = {**v, "all_linear": 2} # of attention alone: tests/fixtures/plans/family_case.c
+    text = json.dumps({**config.to_dict(), "architectures": [CLASSES[kind][1].__name__]}).encode()
+    save = families.save_file
+
+    def save_with_config(tensors, path, metadata):
+        tensors["config"] = np.frombuffer(text, np.uint8).copy()
+        save(tensors, path, metadata=metadata)
+
+    families.save_file = save_with_config
+    families.stream("families/" + name, model, v, tokens, generator)
+    families.save_file = save
+
+
+def main():
+    torch.set_num_threads(1)
+    base = dict(vocabulary=37, positions=32, width=16, layers=2, heads=4, inner=24, batch=2, sequence=7,
+                accumulation=1, kv_heads=2, head_width=6, norm_epsilon=1e-6, rope_theta=10000.0, experts=5, chosen=2,
+                expert_inner=10)
+    stream("qwen3_moe_plain", "qwen3_moe", base, 40, 81)
+    stream("qwen3_moe_renormalised", "qwen3_moe",
+           {**base, "renormalise": 1, "untied": 1, "experts": 9, "chosen": 4, "accumulation": 2}, 40, 82)
+    stream("qwen3_moe_some_layers", "qwen3_moe",
+           {**base, "layers": 5, "every": 2, "alone": [3], "qkv_bias": 1, "output_bias": 1, "renormalise": 1}, 40, 83)
+    stream("qwen3_moe_all_chosen", "qwen3_moe", {**base, "experts": 3, "chosen": 3, "expert_inner": 17}, 40, 84)
+    stream("qwen3_moe_one_chosen", "qwen3_moe", {**base, "chosen": 1, "window": 4, "renormalise": 0}, 40, 85)
+    stream("qwen3_moe_lora", "qwen3_moe", {**base, "renormalise": 1, "rank": 3, "alpha": 6, "untied": 1}, 40, 87)
+    stream("qwen3_moe_one_token", "qwen3_moe", {**base, "sequence": 1, "batch": 1, "experts": 12, "renormalise": 1}, 3, 86)
+    own = {**base, "kv_heads": 4, "head_width": 0, "norm_epsilon": 1e-5}
+    stream("olmoe_plain", "olmoe", {**own, "untied": 1}, 40, 88)
+    stream("olmoe_renormalised", "olmoe", {**own, "kv_heads": 2, "renormalise": 1, "experts": 6, "chosen": 3}, 40, 89)
+
+
+if __name__ == "__main__":
+    main()
