@@ -14,6 +14,25 @@
         ROW_FLAG("norm_topk_prob", LLAMA(renormalise), false),                                     \
         ROW_FIXED("output_router_logits", FALSE, NULL, BP_ROW_READ)
 
+/* An expert's matrices by themselves, as files have them whoever wrote them before transformers 5,
+ * or all experts' in one tensor: either is read, the first is written. */
+#define EXPERT(name) "*.mlp.experts.@." name "_proj.weight"
+#define EXPERT_RULES(ours_)                                                                        \
+    {ours_ ".mlp.experts.gate_up_proj", EXPERT("gate") "|" EXPERT("up"), BP_LAYOUT_PIECES},        \
+    {                                                                                              \
+        ours_ ".mlp.experts.down_proj", EXPERT("down"), BP_LAYOUT_PIECES                           \
+    }
+
+static const bp_tensor_rule expert_rules[] = {EXPERT_RULES("*"),
+                                              EXPERT_RULES("model.*"),
+                                              {"*", "*", BP_LAYOUT_PLAIN},
+                                              {"model.*", "*", BP_LAYOUT_PLAIN}};
+
+#define EXPERT_NAMING                                                                              \
+    {                                                                                              \
+        expert_rules, ROWS_COUNT(expert_rules), bp_llama_ignored, 1, bp_llama_twins, 1             \
+    }
+
 static void family_qwen3_moe_resolve(bp_model_config *config)
 {
     bp_llama_config own = bp_llama_config_of(config);
@@ -124,7 +143,7 @@ const bp_family bp_family_qwen3_moe = {.model_type = "qwen3_moe",
                                        .language_class = "Qwen3MoeForCausalLM",
                                        .judge_class = "Qwen3MoeForSequenceClassification",
                                        .resolve = family_qwen3_moe_resolve,
-                                       .naming = LLAMA_NAMING,
+                                       .naming = EXPERT_NAMING,
                                        .adapter_targets = "q_proj,v_proj",
                                        .presets = qwen3_moe_presets,
                                        .preset_count = ROWS_COUNT(qwen3_moe_presets)};
@@ -135,7 +154,7 @@ const bp_family bp_family_olmoe = {.model_type = "olmoe",
                                    .row_count = ROWS_COUNT(olmoe_rows),
                                    .language_class = "OlmoeForCausalLM",
                                    .resolve = family_olmoe_resolve,
-                                   .naming = LLAMA_NAMING,
+                                   .naming = EXPERT_NAMING,
                                    .adapter_targets = "q_proj,v_proj",
                                    .presets = olmoe_presets,
                                    .preset_count = ROWS_COUNT(olmoe_presets)};

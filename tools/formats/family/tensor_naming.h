@@ -18,8 +18,9 @@ typedef enum bp_tensor_layout {
                             is row (h * 3 + k) * D + i */
     BP_LAYOUT_BEHIND, /* the file begins with the row of the first position: those that the table
                        has before it, which no token has, are not there, and read as zeros */
-    BP_LAYOUT_RAISED  /* every element is one more in the file: norms that Bedplate and Hugging
+    BP_LAYOUT_RAISED, /* every element is one more in the file: norms that Bedplate and Hugging
                        Face keep about 0 */
+    BP_LAYOUT_PIECES  /* several tensors in the file: tools/formats/hf/tensor_pieces.h */
 } bp_tensor_layout;
 
 /* Parameters whose names match `ours` are called `theirs` in the file (patterns of hf_names.h). */

@@ -38,7 +38,7 @@ static bp_status main_type(const exporting *e, bp_dtype *dtype)
     for (size_t i = 0; i < e->source->count; i++) {
         char name[BP_TENSOR_NAME_MAX];
         bp_tensor_view view;
-        BP_TRY(bp_weight_source_view(e->source, i, e->model->family->naming, name, &view));
+        BP_TRY(bp_weight_source_view(e->source, i, 0, e->model->family->naming, name, &view));
         if (strcmp(name, "token_embd.weight") == 0) {
             *dtype = gguf_export_type_of(e, name, &view);
         }
@@ -112,6 +112,32 @@ static size_t factors_of(const exporting *e, uint32_t number, const char **name,
                : family->factors(e->model->config, number, name, factors, FREQUENCIES_MAX);
 }
 
+static bp_status gguf_export_add(void *user, const void *elements, size_t bytes)
+{
+    return bp_gguf_data_add(user, elements, bytes);
+}
+
+/* The tensors of a parameter in the table, or their data. */
+static bp_status put_parameter(exporting *e, size_t i, bool data)
+{
+    const bp_tensor_naming *naming = e->model->family->naming;
+    const uint64_t tensors = bp_weight_source_tensors(e->source, i, naming);
+    for (uint64_t k = 0; k < tensors; k++) {
+        char name[BP_TENSOR_NAME_MAX];
+        bp_tensor_view view;
+        BP_TRY(bp_weight_source_view(e->source, i, k, naming, name, &view));
+        const bp_dtype type = gguf_export_type_of(e, name, &view);
+        if (!data) {
+            bp_gguf_put_tensor(&e->writer, name, view.rank, view.shape, type);
+            continue;
+        }
+        BP_TRY(bp_weight_source_stream(e->source, i, &view, type, e->target->work, gguf_export_add,
+                                       &e->writer));
+        BP_TRY(bp_gguf_data_pad(&e->writer));
+    }
+    return BP_OK;
+}
+
 static bp_status put_tensors(exporting *e)
 {
     float factors[FREQUENCIES_MAX];
@@ -127,18 +153,9 @@ static bp_status put_tensors(exporting *e)
         bp_gguf_put_tensor(&e->writer, factors_name, 1, &count, BP_F32);
     }
     for (size_t i = 0; i < e->source->count; i++) {
-        char name[BP_TENSOR_NAME_MAX];
-        bp_tensor_view view;
-        BP_TRY(bp_weight_source_view(e->source, i, e->model->family->naming, name, &view));
-        bp_gguf_put_tensor(&e->writer, name, view.rank, view.shape,
-                           gguf_export_type_of(e, name, &view));
+        BP_TRY(put_parameter(e, i, false));
     }
     return BP_OK;
-}
-
-static bp_status gguf_export_add(void *user, const void *elements, size_t bytes)
-{
-    return bp_gguf_data_add(user, elements, bytes);
 }
 
 static bp_status put_data(exporting *e)
@@ -152,12 +169,7 @@ static bp_status put_data(exporting *e)
         BP_TRY(bp_gguf_data_pad(&e->writer));
     }
     for (size_t i = 0; i < e->source->count; i++) {
-        char name[BP_TENSOR_NAME_MAX];
-        bp_tensor_view view;
-        BP_TRY(bp_weight_source_view(e->source, i, e->model->family->naming, name, &view));
-        BP_TRY(bp_weight_source_stream(e->source, i, &view, gguf_export_type_of(e, name, &view),
-                                       e->target->work, gguf_export_add, &e->writer));
-        BP_TRY(bp_gguf_data_pad(&e->writer));
+        BP_TRY(put_parameter(e, i, true));
     }
     return BP_OK;
 }

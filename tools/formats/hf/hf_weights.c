@@ -99,19 +99,18 @@ static bp_status list_wanted(loading *l)
 }
 
 /* Files that carry digests of their tensors, as checkpoints do, are held to them. */
-static bp_status check_digest(loading *l, const bp_tensor_view *view)
+static bp_status check_one_digest(loading *l, const bp_tensor_entry *entry, uint32_t part)
 {
-    const bp_tensor_entry *entry = view->entry;
     char key[sizeof BP_SAFETENSORS_DIGEST + BP_TENSOR_NAME_MAX];
     memcpy(key, BP_SAFETENSORS_DIGEST, sizeof BP_SAFETENSORS_DIGEST);
     memcpy(key + sizeof BP_SAFETENSORS_DIGEST - 1, entry->name, strlen(entry->name) + 1);
-    const char *stored = bp_tensor_set_metadata(&l->set, view->part, key);
+    const char *stored = bp_tensor_set_metadata(&l->set, part, key);
     uint64_t wanted;
     uint64_t found;
     if (stored == NULL) {
         return BP_OK;
     }
-    BP_TRY(bp_tensor_set_digest(&l->set, view->part, entry, l->room, &found));
+    BP_TRY(bp_tensor_set_digest(&l->set, part, entry, l->room, &found));
     if (bp_digest_parse(stored, &wanted) && wanted == found) {
         return BP_OK;
     }
@@ -121,6 +120,21 @@ static bp_status check_digest(loading *l, const bp_tensor_view *view)
                                     entry->name);
     bp_error_prefix(l->location->error, l->location->path);
     return status;
+}
+
+static bp_status check_digest(loading *l, const bp_tensor_view *view)
+{
+    const uint64_t pieces = view->in.rule != NULL ? bp_tensor_pieces_count(&view->in) : 0;
+    for (uint64_t i = 0; i < pieces; i++) {
+        char name[BP_TENSOR_NAME_MAX];
+        uint32_t part = 0;
+        const bool named = bp_tensor_pieces_name(&view->in, i, name);
+        const bp_tensor_entry *entry = named ? bp_tensor_set_find(&l->set, name, &part) : NULL;
+        if (entry != NULL) { /* it was there when names were matched */
+            BP_TRY(check_one_digest(l, entry, part));
+        }
+    }
+    return pieces > 0 ? BP_OK : check_one_digest(l, view->entry, view->part);
 }
 
 static bp_status match_all(loading *l, const bp_tensor_naming *naming, unsigned allow,
@@ -452,6 +466,10 @@ uint64_t bp_hf_scratch(const bp_runtime *runtime)
      * A quantised weight has five tensors beside it. */
     uint64_t each = runtime->plan->spec.config.quantised != BP_QUANTISED_NONE ? 6 : 2;
     uint64_t tensors = each * (uint64_t)runtime->plan->builder.parameter_count + 16;
+    for (uint32_t i = 0; i < runtime->plan->builder.parameter_count; i++) {
+        const bp_parameter *parameter = &runtime->plan->builder.parameters[i];
+        tensors += parameter->rank == 3 ? BP_PIECES_SIDES * parameter->shape[0] : 0;
+    }
     return DATA_BYTES + BP_HF_INDEX_WORK + BP_SAFETENSORS_WORK +
            tensors * (sizeof(bp_tensor_entry) + sizeof(bp_wanted) + 256);
 }
@@ -505,20 +523,25 @@ static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset,
 {
     loading *l = user;
     float values[1024];
-    if (entry->handle >= CARRIED) {
+    const bool own = BP_PIECES_TAKEN(entry->handle);
+    if (!own && entry->handle >= CARRIED) {
         const size_t index = (size_t)(entry->handle - CARRIED);
         return bp_tensor_set_read(&l->carried, l->carried_part[index], l->carries[index], offset,
                                   to, bytes);
     }
-    if (entry->handle >= BP_HF_COUNTS) { /* no piece cuts its 8 bytes (write_file) */
+    if (!own && entry->handle >= BP_HF_COUNTS) { /* no piece cuts its 8 bytes (write_file) */
         return bp_hf_counts_give(l->runtime, entry, to);
     }
     size_t size = bp_dtype_bytes(entry->dtype);
     unsigned char *out = to;
+    const uint32_t number = (uint32_t)BP_PIECES_REST(entry->handle);
     uint64_t first = offset / size;
+    if (BP_PIECES_TAKEN(entry->handle)) { /* those of files of Hugging Face lie in one run each */
+        const uint64_t count = entry->shape[0] * entry->shape[1];
+        first += BP_PIECES_INDEX(entry->handle) * count;
+    }
     for (size_t left = bytes / size; left > 0;) {
         size_t count = left < 1024 ? left : 1024;
-        const uint32_t number = (uint32_t)entry->handle;
         BP_TRY(bp_adapter_transposed(&l->runtime->plan->builder, number)
                    ? bp_peft_get_transposed(l->runtime, number, first, values, count)
                    : bp_runtime_get_trained(l->runtime, number, first, values, count));
@@ -534,11 +557,63 @@ static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset,
     return BP_OK;
 }
 
-static void list_weights(const loading *l, const uint8_t *types, bp_tensor_entry *entries)
+/* The pieces in which a file has a parameter; false: it is one tensor. */
+static bool hf_weights_pieces(const loading *l, uint32_t p, bp_tensor_pieces *pieces)
+{
+    const bp_family *family = bp_family_adopt(&l->runtime->plan->spec).family;
+    const bp_parameter *parameter = parameter_of(l, p);
+    const char *ours = hf_weights_name_of(l->runtime, l->numbers[p]);
+    char theirs[BP_TENSOR_NAME_MAX];
+    if (family == NULL || l->adapters || parameter->rank != 3) {
+        return false;
+    }
+    const bp_tensor_rule *rule = bp_tensor_name(&family->naming, ours, theirs);
+    return rule != NULL && rule->form == BP_LAYOUT_PIECES &&
+           bp_tensor_pieces_of(pieces, rule, ours, parameter->rank, parameter->shape);
+}
+
+/* Tensors that a file has more than there are parameters. */
+static uint64_t count_pieces(const loading *l)
+{
+    uint64_t more = 0;
+    bp_tensor_pieces pieces;
+    for (uint32_t p = 0; p < l->count; p++) {
+        more += hf_weights_pieces(l, p, &pieces) ? bp_tensor_pieces_count(&pieces) - 1 : 0;
+    }
+    return more;
+}
+
+/* Lists those of a parameter; their names take of the room. */
+static bp_status list_pieces(loading *l, uint32_t p, bp_dtype type, const bp_tensor_pieces *pieces,
+                             bp_tensor_entry *entries)
+{
+    for (uint64_t i = 0; i < bp_tensor_pieces_count(pieces); i++) {
+        char theirs[BP_TENSOR_NAME_MAX];
+        const bool named = bp_tensor_pieces_name(pieces, i, theirs);
+        const size_t bytes = named ? strlen(theirs) + 1 : 0;
+        char *name = bp_room_take(&l->room, bytes);
+        if (!named || name == NULL) {
+            return hf_weights_no_room(l->location, bytes, too_small);
+        }
+        memcpy(name, theirs, bytes);
+        entries[i] = (bp_tensor_entry){
+            .name = name, .dtype = type, .handle = BP_PIECES_HANDLE((uint64_t)l->numbers[p], i)};
+        entries[i].rank = bp_tensor_pieces_shape(pieces, entries[i].shape);
+    }
+    return BP_OK;
+}
+
+static bp_status list_weights(loading *l, const uint8_t *types, bp_tensor_entry *entries)
 {
     for (uint32_t p = 0; p < l->count; p++) {
         const bp_parameter *parameter = parameter_of(l, p);
-        bp_tensor_entry *entry = &entries[p];
+        bp_tensor_entry *entry = entries++;
+        bp_tensor_pieces pieces;
+        if (hf_weights_pieces(l, p, &pieces)) {
+            BP_TRY(list_pieces(l, p, (bp_dtype)types[p], &pieces, entry));
+            entries = entry + bp_tensor_pieces_count(&pieces);
+            continue;
+        }
         *entry = (bp_tensor_entry){.name = hf_weights_name_of(l->runtime, l->numbers[p]),
                                    .dtype = (bp_dtype)types[p],
                                    .rank = parameter->rank,
@@ -549,6 +624,7 @@ static void list_weights(const loading *l, const uint8_t *types, bp_tensor_entry
             entry->shape[1] = parameter->shape[0];
         }
     }
+    return BP_OK;
 }
 
 static bp_status write_file(loading *l, bp_safetensors_plan *plan)
@@ -626,10 +702,10 @@ static void list_carried(loading *l, const bp_hf_scheme *form, const char *first
 static bp_status save_part(loading l, const bp_hf_scheme *form)
 {
     BP_TRY(number_parameters(&l, false));
-    uint32_t count = l.count;
+    const size_t count = l.count + (size_t)count_pieces(&l);
     const uint32_t counts = bp_hf_counts(l.runtime);
     const uint64_t table = ((uint64_t)count + counts + CARRIED_MOST) * sizeof(bp_tensor_entry);
-    uint8_t *types = bp_room_take(&l.room, count);
+    uint8_t *types = bp_room_take(&l.room, l.count);
     bp_tensor_entry *entries = bp_room_take(&l.room, table);
     if (types == NULL || entries == NULL) {
         return hf_weights_no_room(l.location, count + table + 80, too_small);
@@ -638,7 +714,7 @@ static bp_status save_part(loading l, const bp_hf_scheme *form)
     if (form->first != NULL) {
         *form->first = (bp_dtype)types[0];
     }
-    list_weights(&l, types, entries);
+    BP_TRY(list_weights(&l, types, entries));
     BP_TRY(l.adapters ? name_for_peft(&l, entries) : BP_OK);
     BP_TRY(bp_hf_counts_list(l.runtime, entries + count, &l.room, l.location->error));
     list_carried(&l, form, entries[0].name, entries + count + counts);

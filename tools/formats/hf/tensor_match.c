@@ -95,6 +95,17 @@ static bp_tensor_entry *find_kept(const bp_tensor_set *set, const char *name, ui
     return entry;
 }
 
+/* The name of the first of its tensors; none where there is none. */
+static void first_piece(const bp_tensor_rule *rule, const char *ours, char name[BP_TENSOR_NAME_MAX])
+{
+    bp_tensor_pieces pieces;
+    const uint64_t any[3] = {1, BP_PIECES_SIDES, 1};
+    if (!bp_tensor_pieces_of(&pieces, rule, ours, 3, any) ||
+        !bp_tensor_pieces_name(&pieces, 0, name)) {
+        name[0] = '\0';
+    }
+}
+
 /* The first name of the parameter that the file holds. */
 static const bp_tensor_rule *look_up(const matching *g, const char *ours, bp_tensor_entry **entry,
                                      uint32_t *part)
@@ -105,6 +116,9 @@ static const bp_tensor_rule *look_up(const matching *g, const char *ours, bp_ten
         const bp_tensor_rule *rule = &naming->rules[i];
         if (!bp_name_rewrite(rule->ours, rule->theirs, ours, name, sizeof name)) {
             continue;
+        }
+        if (rule->form == BP_LAYOUT_PIECES) {
+            first_piece(rule, ours, name);
         }
         *entry = find_kept(g->m->set, name, part);
         if (*entry != NULL) {
@@ -185,6 +199,48 @@ static bp_status see(const matching *g, size_t index, const bp_tensor_rule *rule
     return BP_OK;
 }
 
+/* What is wrong with tensor `name` of a parameter's pieces; false: nothing. */
+static bool piece_fault(const bp_wanted *piece, const bp_tensor_entry *entry,
+                        bp_tensor_fault *fault)
+{
+    const bool there = entry != NULL;
+    const bool fits = there && entry->rank == piece->rank &&
+                      memcmp(entry->shape, piece->shape, piece->rank * sizeof piece->shape[0]) == 0;
+    *fault = !there ? BP_TENSOR_MISSING : !fits ? BP_TENSOR_SHAPE : BP_TENSOR_DTYPE;
+    return !fits || !bp_tensor_readable(entry->dtype);
+}
+
+/* A parameter in pieces: all of them are there, and of their shape. The first that is not is told.
+ */
+static void find_pieces(matching *g, size_t index, const bp_tensor_rule *rule)
+{
+    bp_wanted *wanted = &g->m->wanted[index];
+    bp_tensor_pieces pieces;
+    bool faulty = !bp_tensor_pieces_of(&pieces, rule, wanted->name, wanted->rank, wanted->shape);
+    const uint64_t count = faulty ? 0 : bp_tensor_pieces_count(&pieces);
+    for (uint64_t i = 0; i < count; i++) {
+        char name[BP_TENSOR_NAME_MAX] = "";
+        bp_wanted piece = {.name = name};
+        bp_tensor_fault fault;
+        uint32_t part = 0;
+        const bool named = bp_tensor_pieces_name(&pieces, i, name);
+        bp_tensor_entry *entry = named ? bp_tensor_set_find(g->m->set, name, &part) : NULL;
+        piece.rank = bp_tensor_pieces_shape(&pieces, piece.shape);
+        if (piece_fault(&piece, entry, &fault) && !faulty) {
+            blame(g, (bp_tensor_finding){
+                         .fault = fault, .tensor = name, .wanted = &piece, .entry = entry});
+            faulty = true;
+        }
+        if (entry != NULL) {
+            entry->handle = (uint64_t)index + 1;
+        }
+        if (i == 0 && entry != NULL) {
+            bp_tensor_view_pieces(&wanted->view, part, entry, &pieces);
+        }
+    }
+    wanted->view.entry = faulty ? NULL : wanted->view.entry;
+}
+
 static bp_status tensor_match_find(matching *g, size_t index)
 {
     bp_wanted *wanted = &g->m->wanted[index];
@@ -196,6 +252,10 @@ static bp_status tensor_match_find(matching *g, size_t index)
         .fault = BP_TENSOR_MISSING, .tensor = wanted->name, .wanted = wanted};
     if (rule == NULL) {
         blame(g, finding);
+        return BP_OK;
+    }
+    if (rule->form == BP_LAYOUT_PIECES) {
+        find_pieces(g, index, rule);
         return BP_OK;
     }
     finding.entry = entry;

@@ -97,6 +97,24 @@ void bp_tensor_view_codes(bp_tensor_view *view, const bp_bnb *bnb, bool input_ma
     }
 }
 
+void bp_tensor_view_pieces(bp_tensor_view *view, uint32_t part, const bp_tensor_entry *entry,
+                           const bp_tensor_pieces *pieces)
+{
+    *view =
+        (bp_tensor_view){.entry = entry,
+                         .part = part,
+                         .rank = 3,
+                         .shape = {pieces->experts, pieces->sides * pieces->rows, pieces->width},
+                         .in = *pieces};
+}
+
+void bp_tensor_view_take(bp_tensor_view *view, const bp_tensor_pieces *pieces, uint64_t index)
+{
+    view->rank = bp_tensor_pieces_shape(pieces, view->shape);
+    view->out = *pieces;
+    view->index = index;
+}
+
 bool bp_tensor_view_transpose(bp_tensor_view *view, bp_tensor_layout form, bp_tensor_heads heads)
 {
     return apply(view, form, heads, false);
@@ -320,6 +338,47 @@ static bp_status pull_raised(const pull *p, uint64_t first, size_t count, unsign
     return BP_OK;
 }
 
+/* Elements [first, first + count) of a parameter that the file has in pieces. */
+static bp_status pull_pieces(const pull *p, uint64_t first, size_t count, unsigned char *out)
+{
+    char name[BP_TENSOR_NAME_MAX];
+    while (count > 0) {
+        const bp_tensor_place place = bp_tensor_pieces_place(&p->view->in, first);
+        const size_t run = place.run < count ? (size_t)place.run : count;
+        bp_tensor_view view = {.entry = NULL};
+        if (bp_tensor_pieces_name(&p->view->in, place.index, name)) {
+            view.entry = bp_tensor_set_find(p->set, name, &view.part);
+        }
+        if (view.entry == NULL) {
+            return bp_error_set(p->set->error, BP_ERR_DATA, where, "a tensor is missing", name);
+        }
+        pull one = *p;
+        one.view = &view;
+        one.from_bytes = bp_dtype_bytes(view.entry->dtype);
+        BP_TRY(pull_run(&one, place.first, run, out));
+        out += run * p->to_bytes;
+        first += run;
+        count -= run;
+    }
+    return BP_OK;
+}
+
+/* The same of one of the pieces into which a parameter goes. */
+static bp_status pull_taken(const pull *p, uint64_t first, size_t count, unsigned char *out)
+{
+    while (count > 0) {
+        uint64_t run;
+        const uint64_t at = bp_tensor_pieces_element(&p->view->out, p->view->index, first, &run);
+        const size_t some = run < count ? (size_t)run : count;
+        BP_TRY(p->view->in.rule != NULL ? pull_pieces(p, at, some, out)
+                                        : pull_run(p, at, some, out));
+        out += some * p->to_bytes;
+        first += some;
+        count -= some;
+    }
+    return BP_OK;
+}
+
 bp_status bp_tensor_view_read(bp_tensor_set *set, const bp_tensor_view *view, uint64_t first,
                               size_t count, bp_dtype to, void *out, bp_staging work)
 {
@@ -335,6 +394,12 @@ bp_status bp_tensor_view_read(bp_tensor_set *set, const bp_tensor_view *view, ui
         return bp_error_set(set->error, BP_ERR_USAGE, where,
                             "a stretch is not inside the tensor, or the work memory is too small",
                             view->entry->name);
+    }
+    if (view->out.rule != NULL) {
+        return pull_taken(&p, first, count, out);
+    }
+    if (view->in.rule != NULL) {
+        return pull_pieces(&p, first, count, out);
     }
     first += view->skipped;
     if (first < view->absent && count > 0) {

@@ -9,6 +9,7 @@
 #include "core/ops/convert.h"
 #include "tools/formats/hf/bnb.h"
 #include "tools/formats/family/tensor_naming.h"
+#include "tools/formats/hf/tensor_pieces.h"
 #include "tools/formats/hf/tensor_set.h"
 
 #define BP_VIEW_WORK_MIN 1024u /* least memory that reading a view works in, bytes */
@@ -27,6 +28,9 @@ typedef struct bp_tensor_view {
     uint64_t absent;  /* zeros of the view before the file's first element */
     int32_t raised;   /* what is added to each element of the file */
     bp_bnb bnb;       /* where the file holds codes: its (out, in) is then the file's order */
+    bp_tensor_pieces in;  /* where the file has pieces: entry and part are the first one's */
+    bp_tensor_pieces out; /* the view is tensor `index` of these, into which the parameter goes */
+    uint64_t index;
 } bp_tensor_view;
 
 /* Head counts, for forms that need them. */
@@ -44,6 +48,12 @@ bool bp_tensor_view_of(bp_tensor_view *view, uint32_t part, const bp_tensor_entr
 /* The same of a quantised weight, whose matrix is (out, in); `input_major`: the parameter is (in,
  * out). */
 void bp_tensor_view_codes(bp_tensor_view *view, const bp_bnb *bnb, bool input_major);
+
+/* The same of pieces, of which the entry is the first; and a view of a parameter changed into its
+ * tensor `index` of those that a file keeps it in. */
+void bp_tensor_view_pieces(bp_tensor_view *view, uint32_t part, const bp_tensor_entry *entry,
+                           const bp_tensor_pieces *pieces);
+void bp_tensor_view_take(bp_tensor_view *view, const bp_tensor_pieces *pieces, uint64_t index);
 
 /* Changes a view of a parameter into what a file of that form holds of it. False when the forms
  * do not go together (heads need a plain view). */

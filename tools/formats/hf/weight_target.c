@@ -14,14 +14,38 @@ static const char where[] = "export";
 
 #define CARRIED (2 * BP_HF_COUNTS) /* handles of tensors that go along begin here */
 
-bp_status bp_weight_source_view(const bp_weight_source *source, size_t index,
+/* The pieces that a file with this naming has of a parameter; false: it is one tensor. */
+static bool pieces_of(const bp_weight_source *source, size_t index, const bp_tensor_naming *naming,
+                      bp_tensor_pieces *pieces)
+{
+    const bp_wanted *wanted = &source->list[index];
+    char name[BP_TENSOR_NAME_MAX];
+    const bp_tensor_rule *rule = bp_tensor_name(naming, wanted->name, name);
+    return rule != NULL && rule->form == BP_LAYOUT_PIECES &&
+           bp_tensor_pieces_of(pieces, rule, wanted->name, wanted->rank, wanted->shape);
+}
+
+uint64_t bp_weight_source_tensors(const bp_weight_source *source, size_t index,
+                                  const bp_tensor_naming *naming)
+{
+    bp_tensor_pieces pieces;
+    return pieces_of(source, index, naming, &pieces) ? bp_tensor_pieces_count(&pieces) : 1;
+}
+
+bp_status bp_weight_source_view(const bp_weight_source *source, size_t index, uint64_t piece,
                                 const bp_tensor_naming *naming, char name[BP_TENSOR_NAME_MAX],
                                 bp_tensor_view *view)
 {
     const bp_wanted *wanted = &source->list[index];
     const bp_tensor_rule *rule = bp_tensor_name(naming, wanted->name, name);
+    bp_tensor_pieces pieces;
     *view = wanted->view;
-    if (rule == NULL || !bp_tensor_view_transpose(view, rule->form, source->heads)) {
+    if (pieces_of(source, index, naming, &pieces) && bp_tensor_pieces_name(&pieces, piece, name)) {
+        bp_tensor_view_take(view, &pieces, piece);
+        return BP_OK;
+    }
+    if (rule == NULL || rule->form == BP_LAYOUT_PIECES ||
+        !bp_tensor_view_transpose(view, rule->form, source->heads)) {
         return bp_error_set(source->set->error, BP_ERR_USAGE, where,
                             "the format has no name or no form for this tensor", wanted->name);
     }
@@ -124,10 +148,17 @@ static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset,
                       size_t bytes)
 {
     const writing *w = user;
-    const size_t index = BP_BNB_INDEX(entry->handle);
+    const bool taken = BP_PIECES_TAKEN(entry->handle);
+    const size_t index = BP_BNB_INDEX(BP_PIECES_REST(entry->handle));
     size_t size = bp_dtype_bytes(entry->dtype);
     char name[BP_TENSOR_NAME_MAX];
     bp_tensor_view view;
+    if (taken) {
+        BP_TRY(bp_weight_source_view(w->source, index, BP_PIECES_INDEX(entry->handle), w->naming,
+                                     name, &view));
+        return bp_weight_source_read(w->source, index, &view, offset / size, bytes / size,
+                                     entry->dtype, to, w->raw);
+    }
     if (entry->handle >= CARRIED) {
         return give_carried(w, (size_t)(entry->handle - CARRIED), offset, to, bytes);
     }
@@ -137,7 +168,7 @@ static bp_status give(void *user, const bp_tensor_entry *entry, uint64_t offset,
     if (BP_BNB_PART(entry->handle) != 0) {
         return bp_bnb_give(&w->codes, entry->handle, offset, to, bytes);
     }
-    BP_TRY(bp_weight_source_view(w->source, index, w->naming, name, &view));
+    BP_TRY(bp_weight_source_view(w->source, index, 0, w->naming, name, &view));
     return bp_weight_source_read(w->source, index, &view, offset / size, bytes / size, entry->dtype,
                                  to, w->raw);
 }
@@ -265,19 +296,35 @@ static bp_status list_one(writing *w, const bp_weight_target *target, size_t i, 
         }
         return bp_bnb_list(&w->codes, i, name, room, entries, count);
     }
-    BP_TRY(bp_weight_source_view(w->source, i, w->naming, name, &view));
-    const char *kept = weight_target_keep(name, room);
-    if (kept == NULL) {
-        return weight_target_no_room(target);
+    const uint64_t tensors = bp_weight_source_tensors(w->source, i, w->naming);
+    for (uint64_t k = 0; k < tensors; k++) {
+        BP_TRY(bp_weight_source_view(w->source, i, k, w->naming, name, &view));
+        const char *kept = weight_target_keep(name, room);
+        if (kept == NULL) {
+            return weight_target_no_room(target);
+        }
+        const uint64_t handle = BP_BNB_HANDLE(i, 0);
+        entries[k] =
+            (bp_tensor_entry){.name = kept,
+                              .dtype = target->keep ? bp_tensor_view_dtype(&view) : target->dtype,
+                              .rank = view.rank,
+                              .handle = tensors > 1 ? BP_PIECES_HANDLE(handle, k) : handle};
+        memcpy(entries[k].shape, view.shape, sizeof view.shape);
     }
-    *count = 1;
-    entries[0] =
-        (bp_tensor_entry){.name = kept,
-                          .dtype = target->keep ? bp_tensor_view_dtype(&view) : target->dtype,
-                          .rank = view.rank,
-                          .handle = BP_BNB_HANDLE(i, 0)};
-    memcpy(entries[0].shape, view.shape, sizeof view.shape);
+    *count = (size_t)tensors;
     return BP_OK;
+}
+
+/* Tensors of all parameters; `codes`: more, of those that are quantised. */
+static size_t count_tensors(const writing *w, bool codes)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < w->source->count; i++) {
+        const bool one = w->source->list[i].rank != 3;
+        const size_t parts = codes ? BP_BNB_PARTS : 1;
+        count += one ? parts : (size_t)bp_weight_source_tensors(w->source, i, w->naming);
+    }
+    return count;
 }
 
 static bp_status weight_target_write_all(writing *w, bp_weight_target *target,
@@ -310,12 +357,12 @@ bp_status bp_hf_export(const bp_weight_source *source, const bp_tensor_naming *n
                  .naming = naming,
                  .codes = {.source = source, .form = target->form},
                  .raw = {(char *)target->work.memory + half, half}};
-    size_t parts = codes ? BP_BNB_PARTS : 1, counts, others;
+    size_t counts, others;
     BP_TRY(list_counts(&w, target, NULL, NULL, &counts));
     BP_TRY(list_others(&w, target, NULL, NULL, NULL, &others));
     target->beside = counts + others;
     bp_tensor_entry *entries =
-        bp_room_take(&room, (source->count * parts + target->beside) * sizeof *entries);
+        bp_room_take(&room, (count_tensors(&w, codes) + target->beside) * sizeof *entries);
     w.codes.offsets = bp_room_take(&room, source->count * sizeof(float));
     w.codes.raw = w.raw;
     if (entries == NULL || w.codes.offsets == NULL || half < 2 * BP_VIEW_WORK_MIN) {
@@ -329,6 +376,7 @@ bp_status bp_hf_export(const bp_weight_source *source, const bp_tensor_naming *n
     BP_TRY(list_counts(&w, target, &room, entries + count, &counts));
     BP_TRY(list_others(&w, target, &room, entries[0].name, entries + count + counts, &others));
     count += target->beside;
+    target->beside += count_tensors(&w, false) - source->count; /* pieces of parameters */
     bp_staging staging = {room.memory, room.capacity / 1024 * 1024};
     return staging.capacity == 0 ? weight_target_no_room(target)
                                  : weight_target_write_all(&w, target, entries, count, staging);

@@ -21,9 +21,13 @@ typedef struct bp_weight_target {
     size_t beside;  /* out: how many tensors it has beside the parameters */
 } bp_weight_target;
 
-/* A parameter as a file with this naming holds it: its name there and a view turned accordingly.
- * BP_ERR_USAGE naming the parameter when the naming does not cover it. */
-bp_status bp_weight_source_view(const bp_weight_source *source, size_t index,
+/* How many tensors a file with this naming has of a parameter: 1 but for pieces. */
+uint64_t bp_weight_source_tensors(const bp_weight_source *source, size_t index,
+                                  const bp_tensor_naming *naming);
+
+/* Tensor `piece` of a parameter as a file with this naming holds it: its name there and a view
+ * turned accordingly. BP_ERR_USAGE naming the parameter when the naming does not cover it. */
+bp_status bp_weight_source_view(const bp_weight_source *source, size_t index, uint64_t piece,
                                 const bp_tensor_naming *naming, char name[BP_TENSOR_NAME_MAX],
                                 bp_tensor_view *view) BP_MUST_CHECK;
 

@@ -343,7 +343,7 @@ static bp_status put_tensor(writing *w, size_t kind, uint32_t layer)
         return bp_error_set(w->target->error, BP_ERR_USAGE, where,
                             "the model lacks a tensor that the format needs", wanted);
     }
-    BP_TRY(bp_weight_source_view(w->source, i, &bp_llmc_naming, name, &view));
+    BP_TRY(bp_weight_source_view(w->source, i, 0, &bp_llmc_naming, name, &view));
     return bp_weight_source_stream(w->source, i, &view, w->dtype, w->target->work, llmc_model_put,
                                    w);
 }
