@@ -2,7 +2,7 @@
 /* Decoders whose perceptrons are mixtures of experts: Qwen3-MoE and OLMoE. What they compute beside
  * that is Qwen3's and Llama's with norms over all queries and all keys. */
 #include "tools/formats/family/family_llama.h"
-#include "tools/formats/gguf/gguf_llama.h"
+#include "tools/formats/gguf/gguf_experts.h"
 
 #define EXPERTS_MOST 4096
 
@@ -144,6 +144,7 @@ const bp_family bp_family_qwen3_moe = {.model_type = "qwen3_moe",
                                        .judge_class = "Qwen3MoeForSequenceClassification",
                                        .resolve = family_qwen3_moe_resolve,
                                        .naming = EXPERT_NAMING,
+                                       .gguf = &bp_gguf_qwen3_moe,
                                        .adapter_targets = "q_proj,v_proj",
                                        .presets = qwen3_moe_presets,
                                        .preset_count = ROWS_COUNT(qwen3_moe_presets)};
@@ -155,6 +156,7 @@ const bp_family bp_family_olmoe = {.model_type = "olmoe",
                                    .language_class = "OlmoeForCausalLM",
                                    .resolve = family_olmoe_resolve,
                                    .naming = EXPERT_NAMING,
+                                   .gguf = &bp_gguf_olmoe,
                                    .adapter_targets = "q_proj,v_proj",
                                    .presets = olmoe_presets,
                                    .preset_count = ROWS_COUNT(olmoe_presets)};

@@ -22,7 +22,8 @@ static bp_dtype gguf_export_type_of(const exporting *e, const char *name,
                                     const bp_tensor_view *view)
 {
     bool always_f32 = view->rank < 2 || strcmp(name, "position_embd.weight") == 0 ||
-                      strcmp(name, "token_types.weight") == 0;
+                      strcmp(name, "token_types.weight") == 0 ||
+                      bp_name_matches("blk.#.ffn_gate_inp.weight", name);
     return always_f32 ? BP_F32 : e->target->keep ? bp_tensor_view_dtype(view) : e->target->dtype;
 }
 
@@ -207,5 +208,8 @@ bp_status bp_gguf_export(const bp_weight_source *source, const bp_gguf_model *mo
         return status;
     }
     target->bytes = e.writer.at;
+    for (size_t i = 0; i < source->count; i++) { /* pieces of parameters */
+        target->beside += bp_weight_source_tensors(source, i, model->family->naming) - 1;
+    }
     return bp_replace_end(target->store, target->path, target->error);
 }

@@ -47,17 +47,23 @@ static size_t put_digits(uint64_t number, char digits[20])
 bool bp_tensor_pieces_name(const bp_tensor_pieces *pieces, uint64_t index,
                            char theirs[BP_TENSOR_NAME_MAX])
 {
-    char all[2 * BP_TENSOR_NAME_MAX], digits[20];
+    char pattern[BP_TENSOR_NAME_MAX], name[BP_TENSOR_NAME_MAX], digits[20];
     const size_t count = put_digits(index / pieces->sides, digits);
-    const char *from = all;
+    const char *from = pieces->rule->theirs;
     size_t used = 0;
-    if (!bp_name_rewrite(pieces->rule->ours, pieces->rule->theirs, pieces->ours, all, sizeof all)) {
-        return false;
-    }
     for (uint64_t side = index % pieces->sides; side > 0; side--) {
         from = strchr(from, '|') + 1;
     }
-    for (; *from != '\0' && *from != '|'; from++) {
+    const size_t end = strcspn(from, "|");
+    if (end >= sizeof pattern) {
+        return false;
+    }
+    memcpy(pattern, from, end);
+    pattern[end] = '\0';
+    if (!bp_name_rewrite(pieces->rule->ours, pattern, pieces->ours, name, sizeof name)) {
+        return false;
+    }
+    for (from = name; *from != '\0'; from++) {
         const size_t length = *from == '@' ? count : 1;
         if (used + length >= BP_TENSOR_NAME_MAX) {
             return false;
