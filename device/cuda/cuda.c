@@ -17,11 +17,14 @@ static uint64_t cuda_workspace(const bp_device_options *options, bp_kernel kerne
     return bp_cuda_workspace(&target, kernel, scalars);
 }
 
-/* Products in fp8 are Hopper's. */
+/* Products in fp8 are Hopper's, and some rows the host's. */
 static bool cuda_supports(const bp_device_options *options, bp_kernel kernel, const uint8_t *dtypes)
 {
     (void)dtypes;
     const bp_cuda_target_row *row = bp_cuda_target_find(options->target);
+    if (bp_cuda_lacks(kernel)) {
+        return false;
+    }
     return kernel != BP_KERNEL_matmul_fp8 || row == NULL || bp_cuda_target_of(row, false).hopper;
 }
 

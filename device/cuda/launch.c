@@ -192,6 +192,12 @@ static bool types_fit(const bp_linked_op *op, bp_dtype working)
     return working <= BP_F16;
 }
 
+bool bp_cuda_lacks(bp_kernel kernel)
+{
+    return bp_kernel_describe(kernel)->engine == BP_ENGINE_COMPUTE &&
+           bp_kernel_describe(kernel)->pending == BP_PENDING_NONE && planners[kernel] == NULL;
+}
+
 uint32_t bp_cuda_plan_launches(const bp_cuda_target *target, const bp_linked_op *op,
                                bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX])
 {

@@ -138,6 +138,9 @@ uint32_t bp_cuda_plan_launches(const bp_cuda_target *target, const bp_linked_op 
  * NULL for all else. */
 const char *bp_cuda_plan_misses(const bp_cuda_target *target, const bp_linked_op *op);
 
+/* Whether a kernel is the host's alone: one that computes, and has no launches here. */
+bool bp_cuda_lacks(bp_kernel kernel);
+
 /* Bytes of the kernel's workspace operand for these scalars, whatever the element types;
  * BP_SIZE_INVALID when they make no sense. */
 uint64_t bp_cuda_workspace(const bp_cuda_target *target, bp_kernel kernel, const void *scalars);

@@ -211,7 +211,7 @@ static bp_status export_directory(exporting *e)
     }
     BP_TRY(bp_storage_join(path, to, BP_HF_WEIGHTS, &m->error));
     m->target.path = path;
-    BP_TRY(bp_hf_export(&e->source, &bp_family_find(m->model->name)->naming, &m->target));
+    BP_TRY(bp_hf_export(&e->source, &m->config.family->naming, &m->target));
     BP_TRY(copy_config(e));
     BP_TRY(copy_files(e));
     BP_TRY(copy_embedder(e));

@@ -1,0 +1,174 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Mixtures of experts from end to end: the same bits however they are computed, Hugging Face's directories of both forms, GGUF,
+# adapters of attention, generation, and what is refused.
+. "$(dirname "$0")/../lib.sh"
+
+awk 'BEGIN { for (i = 0; i < 200; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
+common=(--data "$work/text" --max-seq-length 16 --learning-rate 1e-2 --device host --quiet --json)
+digest() { # NAME OPTIONS..: a run's state
+    local name=$1
+    shift
+    run train "${common[@]}" --output-dir "$work/$name" "$@"
+    state=$(json state_digest)
+    [[ $code -eq 0 && -n $state && $(json arena_bytes) == "$(json device_bytes_in_use)" ]]
+    check $? "train $*: in the bytes that were planned" "$out$err"
+}
+same() { # OPTIONS..: the state of before
+    digest other "$@"
+    [[ $state == "$first" ]]
+    check $? "the same with $*" "$state for $first"
+    rm -rf "$work/other"
+}
+
+# Policies, threads, forms of the kernels, micro-batches, checkpoints; some layers have no experts.
+for model in tiny-qwen3-moe tiny-olmoe; do
+    four=(--model $model --max-steps 6 --per-device-train-batch-size 4)
+    digest $model "${four[@]}" --gradient-checkpointing none --threads 1 --save-dtype fp32
+    first=$state
+    for how in '--gradient-checkpointing full --threads 2' '--gradient-checkpointing every:2 --kernels portable' \
+        '--gradient-checkpointing sqrt --threads 2 --poison' '--gradient-checkpointing selective:norm,swiglu,attention' \
+        '--sequence-chunk 8' '--gradient-release none' '--gradient-checkpointing memory-poor'; do
+        read -ra options <<<"$how"
+        same "${four[@]}" "${options[@]}"
+    done
+    digest "$model-cut" "${four[@]}" --stop-at-step 3
+    digest "$model-cut" "${four[@]}" --resume --gradient-checkpointing full
+    [[ $state == "$first" ]]
+    check $? "$model: resumed, the same state"
+    if [[ $model == tiny-olmoe ]]; then # of a table that the head shares another order of sums is known
+        same --model $model --max-steps 6 --per-device-train-batch-size 2 --gradient-accumulation-steps 2
+        same --model $model --max-steps 6 --per-device-train-batch-size 1 --gradient-accumulation-steps 4 --threads 2
+    fi
+    for how in --bf16 --fp16 '--bf16 --tape-dtype fp8' '--optim adamw_8bit' '--optim adafactor' '--optim muon' '--optim adam_mini'; do
+        read -ra options <<<"$how"
+        digest one "${four[@]}" "${options[@]}" --max-steps 3
+        first=$state
+        same "${four[@]}" "${options[@]}" --max-steps 3 --gradient-checkpointing full --threads 2
+        rm -rf "$work/one"
+    done
+done
+mkdir "$work/mixed"
+sed -E 's/"decoder_sparse_step": 1/"decoder_sparse_step": 2/; s/"num_hidden_layers": 2/"num_hidden_layers": 5/;
+    s/"mlp_only_layers": \[\]/"mlp_only_layers": [3]/' "$work/tiny-qwen3-moe/config.json" >"$work/mixed/config.json"
+digest mixed1 --model "$work/mixed" --max-steps 3 --per-device-train-batch-size 4
+first=$state
+same --model "$work/mixed" --max-steps 3 --per-device-train-batch-size 4 --gradient-checkpointing full --sequence-chunk 8 --threads 2
+grep -q '"mlp_only_layers": \[3\]' "$work/mixed1/config.json" && grep -q '"decoder_sparse_step": 2' "$work/mixed1/config.json"
+check $? "the keys are written as they were read" "$(cat "$work/mixed1/config.json")"
+[[ $(grep -aoE 'layers\.[0-9]\.mlp\.experts\.5\.up_proj' "$work/mixed1/model.safetensors") == layers.1.mlp.experts.5.up_proj ]]
+check $? "one layer of five has experts"
+
+# An expert's tensors by themselves are what is written; all experts' in one is read as well.
+q=$work/tiny-qwen3-moe
+grep -aq '"model.layers.1.mlp.experts.5.down_proj.weight":{"dtype":"F32","shape":\[64,48\]' "$q/model.safetensors"
+check $? "experts are in the file one by one"
+mkdir "$work/fused" && cp "$q"/*.json "$work/fused"
+python3 - "$q/model.safetensors" "$work/fused/model.safetensors" <<'P'
+import json, re, struct, sys
+data = open(sys.argv[1], "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + size])
+header.pop("__metadata__", None)
+body, tensors, experts = data[8 + size:], {}, {}
+for name, about in header.items():
+    begin, end = about["data_offsets"]
+    match = re.fullmatch(r"(.*\.experts)\.(\d+)\.(gate|up|down)_proj\.weight", name)
+    if match:
+        experts.setdefault(match[1], {})[int(match[2]), match[3]] = about["shape"], body[begin:end]
+    else:
+        tensors[name] = about["shape"], body[begin:end]
+for prefix, of in experts.items():
+    count = max(e for e, _ in of) + 1
+    (rows, width), _ = of[0, "gate"]
+    tensors[prefix + ".gate_up_proj"] = [count, 2 * rows, width], b"".join(of[e, s][1] for e in range(count) for s in ("gate", "up"))
+    tensors[prefix + ".down_proj"] = [count, width, rows], b"".join(of[e, "down"][1] for e in range(count))
+header, at = {}, 0
+for name, (shape, values) in tensors.items():
+    header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + len(values)]}
+    at += len(values)
+text = json.dumps(header).encode()
+text += b" " * (-len(text) % 8)
+open(sys.argv[2], "wb").write(struct.pack("<Q", len(text)) + text + b"".join(v for _, v in tensors.values()))
+P
+sed -i 's/"num_experts"/"num_local_experts"/' "$work/fused/config.json"
+run export --model "$work/fused" --to "$work/again"
+[[ $code -eq 0 ]] && cmp "$q/model.safetensors" "$work/again/model.safetensors"
+check $? "experts in one tensor, and version 5's name of their number, are read" "$out$err"
+
+# GGUF there and back.
+for model in tiny-qwen3-moe tiny-olmoe; do
+    run export --model "$work/$model" --to "$work/$model.gguf"
+    run import --from "$work/$model.gguf" --to "$work/$model-in"
+    [[ $code -eq 0 ]] && cmp "$work/$model/model.safetensors" "$work/$model-in/model.safetensors"
+    check $? "$model: GGUF comes back the same" "$out$err"
+    for form in '' .gguf -in; do
+        run eval --model "$work/$model$form" --data "$work/text" --max-seq-length 16 --json
+        [[ -z $form ]] && loss=$(json loss)
+        [[ -n $loss && $(json loss) == "$loss" ]]
+        check $? "$model$form: the same loss" "$out$err"
+    done
+done 2>&1
+for name in blk.1.ffn_gate_inp.weight blk.1.ffn_gate_exps.weight blk.0.ffn_up_exps.weight blk.1.ffn_down_exps.weight \
+    qwen3moe.expert_used_count qwen3moe.expert_feed_forward_length; do
+    grep -aq "$name" "$work/tiny-qwen3-moe.gguf"
+    check $? "GGUF has $name"
+done
+expect 2 'mlp_only_layers, decoder_sparse_step: readers of this architecture want experts in all layers' \
+    export --model "$work/mixed1" --to "$work/no.gguf"
+
+# Continuations: what is kept of a prompt, and several sequences at once.
+run generate --model "$q" --prompt-ids 7,8,9,10,11 --max-new-tokens 20 --temperature 0 --num-return-sequences 3 --json
+[[ $code -eq 0 && $(wc -l <<<"$out") -eq 3 && $(grep -o '"ids": [^]]*' <<<"$out" | sort -u | wc -l) -eq 1 ]]
+check $? "each likeliest continuation is the same" "$out$err"
+
+# Adapters of attention learn beside floats and four bits, of which experts are never made; their weights can be in a file.
+run eval --model "$q" --data "$work/text" --max-seq-length 16 --json
+before=$(json loss)
+for bits in '' --load-in-4bit; do
+    digest "l$bits" --model "$q" $bits --lora-r 4 --target-modules q_proj,v_proj,o_proj --max-steps 30 --per-device-train-batch-size 4
+    first=$state
+    run eval --model "$q" $bits --adapter "$work/l$bits" --data "$work/text" --max-seq-length 16 --json
+    awk -v a="$(json loss)" -v b="$before" 'BEGIN { exit !(a > 0 && a < b) }'
+    check $? "adapters $bits learn: $(json loss) after $before" "$err"
+done
+run export --model "$q" --adapter "$work/l" --merge --to "$work/merged"
+run eval --model "$q" --adapter "$work/l" --data "$work/text" --max-seq-length 16 --json
+loss=$(json loss)
+run eval --model "$work/merged" --data "$work/text" --max-seq-length 16 --json
+[[ -n $loss && $(printf %.5f "$(json loss)") == "$(printf %.5f "$loss")" ]]
+check $? "merged they give the same loss" "$loss $out$err"
+disk=$(mktemp -d "$BUILD/experts.XXXXXX")
+trap 'rm -rf "$work" "$disk"' EXIT
+offload=(--offload "file:$disk/file:64MiB" --offload-buffered)
+adapters=(--model "$q" --lora-r 4 --target-modules q_proj,v_proj --max-steps 3 --per-device-train-batch-size 2)
+digest o "${adapters[@]}" --gradient-checkpointing full
+first=$state arena=$(json arena_bytes)
+same "${adapters[@]}" --gradient-checkpointing full --threads 2 "${offload[@]}"
+[[ $(json arena_bytes) -lt $arena ]]
+check $? "with a smaller arena" "$(json arena_bytes) for $arena"
+for target in all-linear gate_proj up_proj,q_proj mlp.down_proj gate; do
+    expect 2 'adapters of experts and their router are not implemented' \
+        plan --model tiny-qwen3-moe --lora-r 2 --target-modules $target
+done
+
+# What is refused.
+refused() { # PATTERN SED [CODE]
+    mkdir -p "$work/c"
+    sed "$2" "$q/config.json" >"$work/c/config.json"
+    expect "${3:-4}" "$1" plan --model "$work/c"
+}
+refused 'num_experts_per_tok: ' 's/"num_experts_per_tok": 2/"num_experts_per_tok": 7/' 2
+refused 'num_experts: this value is not supported: found 0' 's/"num_experts": 6/"num_experts": 0/'
+refused 'output_router_logits: this value is not supported: found true, expected false' 's/^{/{ "output_router_logits": true,/'
+refused 'mlp_only_layers: this value is not supported: found -1' 's/"mlp_only_layers": \[\]/"mlp_only_layers": [-1]/'
+refused 'num_experts: two names of the same field hold different values' 's/^{/{ "num_local_experts": 5,/'
+sed 's/^{/{ "clip_qkv": 8.0,/' "$work/tiny-olmoe/config.json" >"$work/c/config.json"
+expect 4 'clip_qkv: this value is not supported: found 8.0, expected null' plan --model "$work/c"
+expect 7 'route_choose: the device has no kernel of this name' plan --model tiny-qwen3-moe --device cuda:sm_80
+for fault in 's/experts.4.up_proj/experts.4.no_proj/' 's/\("model.layers.1.mlp.experts.3.up_proj.weight":{"dtype":"F32","shape":\)\[48,64\]/\1[64,48]/'; do
+    rm -rf "$work/bad" && cp -r "$q" "$work/bad"
+    sed -i "$fault" "$work/bad/model.safetensors"
+    expect 4 'model.layers..\.mlp.experts.[34].up_proj.weight: a tensor' eval --model "$work/bad" --data "$work/text"
+done
+finish
