@@ -34,7 +34,7 @@ static mini_blocks blocks_of(const bp_parameter *parameter, const char *name)
 uint64_t bp_adam_mini_state_bytes(const bp_spec *spec, const bp_parameter *parameter,
                                   uint64_t elements)
 {
-    const uint64_t stacked = parameter->rank == 3 ? parameter->shape[1] : 1;
+    const uint64_t stacked = parameter->routes && parameter->rank == 3 ? parameter->shape[1] : 1;
     const uint64_t rows = parameter->rank > 1 ? parameter->shape[0] * stacked : parameter->count;
     return bp_codec_bytes(elements, bp_rule_codec(spec, parameter)) + sizeof(float) * rows;
 }

@@ -6,7 +6,7 @@ bp_matrix bp_matrix_of(const bp_parameter *parameter)
 {
     bp_matrix m = {.rows = parameter->count, .width = 1};
     if (parameter->rank > 1) {
-        const bool stacked = parameter->rank == 3; /* experts: the rows of all of them */
+        const bool stacked = parameter->routes && parameter->rank == 3; /* rows of all experts */
         m.rows = parameter->shape[0] * (stacked ? parameter->shape[1] : 1);
         m.width = parameter->count / m.rows;
     }

@@ -170,6 +170,7 @@ static bool other_value(const bp_row *row, char value[64])
     const int count = row->role == BP_ROLE_HEADS      ? 2 * (int)row->otherwise
                       : row->role == BP_ROLE_KV_HEADS ? (row->otherwise == 2.0 ? 4 : 2)
                       : row->role == BP_ROLE_WIDTH    ? 3840
+                      : row->otherwise == 24.0        ? 12
                                                       : 24;
     const char *end = row->words != NULL ? strchr(row->words, '|') : NULL;
     switch (row->kind) {
