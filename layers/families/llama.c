@@ -328,6 +328,11 @@ static bp_status llama_check_experts(const bp_spec *spec, bp_error *error)
                                {"num_experts_per_tok", own.experts_chosen, 1, own.experts},
                                {"moe_intermediate_size", own.expert_inner, 1, 1u << 22}};
     BP_TRY(bp_ranges_check(counts, 3, "llama", error));
+    if (own.router_noise > 0.0) {
+        return bp_error_set(error, BP_ERR_USAGE, "llama",
+                            "noise on what the router reads is not implemented",
+                            "router_jitter_noise");
+    }
     return llama_check_targets(spec, error);
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes tests/golden/families/{qwen3_moe,olmoe}_*.safetensors: what PyTorch computes in float64 for small models with
+"""Makes tests/golden/families/{qwen3_moe,olmoe,mixtral}_*.safetensors: what PyTorch computes in float64 for small models with
 mixtures of experts, in the files of tools/golden/families.py with the model's config.json beside (uint8 tensor "config").
 
 Run from the repository root: tools/golden/experts.py (needs what qwen3.py needs; written with transformers 5.24; some
@@ -15,6 +15,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 import transformers
+from transformers.models.mixtral import modeling_mixtral
 from transformers.models.olmoe import modeling_olmoe
 from transformers.models.qwen3_moe import modeling_qwen3_moe
 
@@ -27,16 +28,18 @@ def route(self, hidden_states):
     logits = F.linear(hidden_states, self.weight)
     shares = torch.softmax(logits, dim=-1)
     top, index = torch.topk(shares, self.top_k, dim=-1)
-    if self.norm_topk_prob:
+    if getattr(self, "norm_topk_prob", True): # Mixtral has no such key
         top = top / top.sum(dim=-1, keepdim=True)
     return logits, top, index
 
 
-for module, prefix in ((modeling_qwen3_moe, "Qwen3Moe"), (modeling_olmoe, "Olmoe")):
+for module, prefix in ((modeling_qwen3_moe, "Qwen3Moe"), (modeling_olmoe, "Olmoe"),
+                       (modeling_mixtral, "Mixtral")):
     getattr(module, prefix + "RMSNorm").forward = families.exact_norm
     getattr(module, prefix + "TopKRouter").forward = route
 
 CLASSES = {"qwen3_moe": (transformers.Qwen3MoeConfig, transformers.Qwen3MoeForCausalLM),
+           "mixtral": (transformers.MixtralConfig, transformers.MixtralForCausalLM),
            "olmoe": (transformers.OlmoeConfig, transformers.OlmoeForCausalLM)}
 
 
@@ -53,6 +56,10 @@ def config_of(kind, v, **more):
         common.update(head_dim=v["head_width"], moe_intermediate_size=v["expert_inner"],
                       decoder_sparse_step=v.get("every", 1), mlp_only_layers=v.get("alone", []),
                       use_sliding_window=bool(v.get("window")), sliding_window=v.get("window"))
+    if kind == "mixtral":
+        common.update(head_dim=v["head_width"] or None, num_local_experts=common.pop("num_experts"),
+                      sliding_window=v.get("window"))
+        del common["norm_topk_prob"], common["attention_bias"]
     return CLASSES[kind][0](**common)
 
 
@@ -92,6 +99,8 @@ def main():
     own = {**base, "kv_heads": 4, "head_width": 0, "norm_epsilon": 1e-5}
     stream("olmoe_plain", "olmoe", {**own, "untied": 1}, 40, 88)
     stream("olmoe_renormalised", "olmoe", {**own, "kv_heads": 2, "renormalise": 1, "experts": 6, "chosen": 3}, 40, 89)
+    stream("mixtral_plain", "mixtral", {**own, "untied": 1, "kv_heads": 2}, 40, 90)
+    stream("mixtral_window", "mixtral", {**own, "head_width": 6, "kv_heads": 1, "window": 4, "experts": 4, "chosen": 3}, 40, 91)
 
 
 if __name__ == "__main__":

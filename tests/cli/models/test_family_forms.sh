@@ -9,7 +9,7 @@ digest=''
 families=$(sed -n 's/^FAMILY(\(.*\))$/\1/p' tools/formats/family/families.def | grep -vxE 'mlp|cnn|rnn|resnet|vit|mobilenet.*')
 [[ -z ${BP_TEST_SHORT:-} ]] || families='gpt2 gemma3 phi3 modernbert'
 declare -A from=([gpt2]=tiny [llama]=tiny-llama [qwen2]=tiny-llama [qwen3]=tiny-qwen3 [mistral]=tiny-mistral
-    [smollm3]=tiny-smollm3 [granite]=tiny-granite [olmo2]=tiny-olmo2 [gemma]=tiny-gemma [gemma2]=tiny-gemma2
+    [smollm3]=tiny-smollm3 [granite]=tiny-granite [olmo2]=tiny-olmo2 [qwen3_moe]=tiny-qwen3-moe [olmoe]=tiny-olmoe [mixtral]=tiny-mixtral [gemma]=tiny-gemma [gemma2]=tiny-gemma2
     [gemma3]=tiny-gemma3-text [ernie4_5]=tiny-ernie4-5 [glm]=tiny-glm [glm4]=tiny-glm4 [seed_oss]=tiny-seed-oss
     [olmo3]=tiny-olmo3 [exaone4]=tiny-exaone4 [hunyuan_v1_dense]=tiny-hunyuan [cohere]=tiny-cohere [cohere2]=tiny-cohere2
     [starcoder2]=tiny-starcoder2 [arcee]=tiny-arcee [granitemoehybrid]=tiny-granite4
@@ -23,13 +23,14 @@ form() {
     shift
     [[ $name == cut ]] || rm -rf "${work:?}/$family-$name"
     run train --model "$model" --data "$work/my.txt" --max-steps 3 --max-seq-length 24 --lora-r 2 --learning-rate 1e-2 \
-        --target-modules all-linear --load-in-4bit --per-device-train-batch-size 2 --device host --json --quiet \
+        --target-modules "$targets" --load-in-4bit --per-device-train-batch-size 2 --device host --json --quiet \
         --output-dir "$work/$family-$name" "$@"
 }
 
 # verifies layers-18.9fc8
 for family in $families; do
-    model=${from[$family]:-none}
+    model=${from[$family]:-none} targets=all-linear
+    [[ $model != *moe && $model != tiny-mixtral ]] || targets=q_proj,k_proj,v_proj,o_proj
     case $family in
     qwen2 | xlm_roberta) # names of families that have no small model of their own
         run train --model "$model" --data "$work/my.txt" --max-steps 0 --max-seq-length 32 --quiet --output-dir "$work/$family"

@@ -20,7 +20,7 @@ same() { [[ $1 == "$2" ]]; check $? "$3 ($1, $2)"; }
 
 # Every family: the first loss is that of the other tape, since forward keeps its bits; the state is not; and it
 # is the same for every policy, thread count and form of the kernels.
-for model in tiny tiny-llama tiny-qwen3 tiny-olmo2 tiny-gemma2 tiny-phi3 tiny-granite tiny-neox tiny-glm4 tiny-hunyuan tiny-cohere tiny-starcoder2 \
+for model in tiny tiny-llama tiny-qwen3 tiny-qwen3-moe tiny-olmo2 tiny-gemma2 tiny-phi3 tiny-granite tiny-neox tiny-glm4 tiny-hunyuan tiny-cohere tiny-starcoder2 \
     tiny-arcee tiny-bert tiny-modernbert; do
     options=(--model "$model" --bf16 --max-steps 3)
     train "$model-as-is" "${options[@]}"

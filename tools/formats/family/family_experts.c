@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Decoders whose perceptrons are mixtures of experts: Qwen3-MoE and OLMoE. What they compute beside
- * that is Qwen3's and Llama's with norms over all queries and all keys. */
+/* Decoders whose perceptrons are mixtures of experts: Qwen3-MoE, OLMoE and Mixtral (arXiv
+ * 2401.04088). What they compute beside that is Qwen3's, Llama's with norms over all queries and
+ * all keys, and Llama's. */
 #include "tools/formats/family/family_llama.h"
 #include "tools/formats/gguf/gguf_experts.h"
 
@@ -33,6 +34,18 @@ static const bp_tensor_rule expert_rules[] = {EXPERT_RULES("*"),
         expert_rules, ROWS_COUNT(expert_rules), bp_llama_ignored, 1, bp_llama_twins, 1             \
     }
 
+/* Mixtral's of before transformers 5 are called by number. */
+#define MIXTRAL(name) "*.block_sparse_moe.experts.@.w" name ".weight"
+static const bp_tensor_rule mixtral_rules[] = {
+    {"*.mlp.gate.weight", "*.block_sparse_moe.gate.weight", BP_LAYOUT_PLAIN},
+    {"*.mlp.experts.gate_up_proj", MIXTRAL("1") "|" MIXTRAL("3"), BP_LAYOUT_PIECES},
+    {"*.mlp.experts.down_proj", MIXTRAL("2"), BP_LAYOUT_PIECES},
+    {"model.*.mlp.gate.weight", "*.block_sparse_moe.gate.weight", BP_LAYOUT_PLAIN},
+    {"model.*.mlp.experts.gate_up_proj", MIXTRAL("1") "|" MIXTRAL("3"), BP_LAYOUT_PIECES},
+    {"model.*.mlp.experts.down_proj", MIXTRAL("2"), BP_LAYOUT_PIECES},
+    {"*", "*", BP_LAYOUT_PLAIN},
+    {"model.*", "*", BP_LAYOUT_PLAIN}};
+
 static void family_qwen3_moe_resolve(bp_model_config *config)
 {
     bp_llama_config own = bp_llama_config_of(config);
@@ -47,6 +60,15 @@ static void family_olmoe_resolve(bp_model_config *config)
 {
     bp_llama_config own = bp_llama_config_of(config);
     own.whole_norms = true;
+    own.expert_inner = own.stack.inner;
+    bp_family_config_set(config, &own, sizeof own);
+}
+
+/* No key says that shares are renormalised. */
+static void family_mixtral_resolve(bp_model_config *config)
+{
+    bp_llama_config own = bp_llama_config_of(config);
+    own.renormalise = true;
     own.expert_inner = own.stack.inner;
     bp_family_config_set(config, &own, sizeof own);
 }
@@ -100,6 +122,31 @@ static const bp_row olmoe_rows[] = {
     ROWS_REFUSED,
 };
 
+static const bp_row mixtral_rows[] = {
+    ROW_CLASSES,
+    ROW_REAL("attention_dropout", STACK(attention_dropout), 1.0, 0.0, DROPOUT),
+    ROW_COUNT_NULL("head_dim", LLAMA(head_width), HEAD_WIDTH_MOST, 0, HEAD_WIDTH, BP_ROW_SPARSE),
+    ROW_FIXED("hidden_act", TEXT, "silu", 0),
+    ROWS_STACK(4096, 14336, 131072, 32, 32),
+    ROW_TYPE,
+    ROW_COUNT("num_local_experts", LLAMA(experts), EXPERTS_MOST, 8, NONE),
+    ROW_ALIAS("num_experts", LLAMA(experts), EXPERTS_MOST),
+    ROW_COUNT("num_experts_per_tok", LLAMA(experts_chosen), EXPERTS_MOST, 2, NONE),
+    ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 8, KV_HEADS,
+                   BP_ROW_RESOLVED),
+    ROW_FIXED("output_router_logits", FALSE, NULL, BP_ROW_READ),
+    ROW_REAL("rms_norm_eps", STACK(norm_epsilon), 1.0, 1e-5, NONE),
+    ROWS_ROPE(1000000.0),
+    ROW_REAL("router_jitter_noise", LLAMA(router_noise), 1.0, 0.0, NONE),
+    ROW_COUNT_NULL("sliding_window", LLAMA(window), POSITIONS_MOST, 0, NONE, BP_ROW_SPARSE),
+    ROW_TIED(STACK(untied), true),
+    ROW_LABELS,
+    ROW_PROBLEM,
+    ROWS_TEXT(32000, 1, 2, -1),
+    ROWS_ROPE_WINDOWS,
+    ROWS_REFUSED,
+};
+
 static const bp_preset qwen3_moe_presets[] = {
     {"qwen3-30b-a3b",
      "Qwen3 with 128 experts, 30,532 million parameters",
@@ -136,6 +183,12 @@ static const bp_preset olmoe_presets[] = {
                 .expert_inner = 176, .stack.untied = true)},
 };
 
+static const bp_preset mixtral_presets[] = {
+    {"tiny-mixtral", "a byte-level Mixtral with 4 experts for tests",
+     LLAMA_TINY(&bp_family_mixtral, 2, .renormalise = true, .experts = 4, .experts_chosen = 2,
+                .expert_inner = 176, .stack.untied = true)},
+};
+
 const bp_family bp_family_qwen3_moe = {.model_type = "qwen3_moe",
                                        .model = &bp_model_llama,
                                        .rows = qwen3_moe_rows,
@@ -161,3 +214,16 @@ const bp_family bp_family_olmoe = {.model_type = "olmoe",
                                    .adapter_targets = "q_proj,v_proj",
                                    .presets = olmoe_presets,
                                    .preset_count = ROWS_COUNT(olmoe_presets)};
+
+const bp_family bp_family_mixtral = {
+    .model_type = "mixtral",
+    .model = &bp_model_llama,
+    .rows = mixtral_rows,
+    .row_count = ROWS_COUNT(mixtral_rows),
+    .language_class = "MixtralForCausalLM",
+    .judge_class = "MixtralForSequenceClassification",
+    .resolve = family_mixtral_resolve,
+    .naming = {mixtral_rules, ROWS_COUNT(mixtral_rules), bp_llama_ignored, 1, bp_llama_twins, 1},
+    .adapter_targets = "q_proj,v_proj",
+    .presets = mixtral_presets,
+    .preset_count = ROWS_COUNT(mixtral_presets)};
