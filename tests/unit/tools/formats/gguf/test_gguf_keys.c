@@ -165,6 +165,30 @@ static void windows_caps_and_partial_heads_come_back(void **state)
     }
 }
 
+/* How many experts there are, how many are chosen, and how wide they are. */
+/* verifies formats-7.5b71 */
+static void experts_come_back(void **state)
+{
+    static const char *const types[] = {"qwen3_moe", "olmoe"};
+    for (size_t i = 0; i < 2; i++) {
+        bp_model_config config = resolved_of(types[i]);
+        SET_FAMILY(&config, bp_llama_config, window, 0);
+        SET_FAMILY(&config, bp_llama_config, experts, 21);
+        SET_FAMILY(&config, bp_llama_config, experts_chosen, 3);
+        SET_FAMILY(&config, bp_llama_config, renormalise, i == 0);
+        SET_FAMILY(&config, bp_llama_config, stack.untied, true);
+        error = (bp_error){.code = BP_OK};
+        assert_int_equal(config.family->gguf->exports(&config, &error), BP_OK);
+        const bp_model_config back = there_and_back(state, &config);
+        same_shape(&config, &back);
+        const bp_llama_config own = bp_llama_config_of(&config), read = bp_llama_config_of(&back);
+        assert_int_equal(own.experts, read.experts);
+        assert_int_equal(own.experts_chosen, read.experts_chosen);
+        assert_int_equal(own.expert_inner, read.expert_inner);
+        assert_int_equal(own.renormalise, read.renormalise);
+    }
+}
+
 /* Decoders of 2025; windows of three layers of four, and heads that turn in part or by a base that
  * is stretched. */
 /* verifies formats-7.5b71 */
@@ -292,6 +316,13 @@ static void what_readers_of_gemma_and_phi_get_wrong_is_not_written(void **state)
     REFUSED("olmo3", near_theta, 77.0, "head_dim"); /* which is what they look at first */
     REFUSED("hunyuan_v1_dense", qkv_bias, true, "attention_bias");
     REFUSED("arcee", mlp_bias, true, "mlp_bias");
+    REFUSED("qwen3_moe", renormalise, false, "norm_topk_prob");
+    REFUSED("qwen3_moe", experts_every, 2, "mlp_only_layers, decoder_sparse_step");
+    REFUSED("olmoe", stack.untied, false, "tie_word_embeddings");
+    bp_model_config olmoe = resolved_of("olmoe");
+    SET_FAMILY(&olmoe, bp_llama_config, stack.untied, true);
+    SET_FAMILY(&olmoe, bp_llama_config, renormalise, true);
+    refused(&olmoe, "norm_topk_prob");
     bp_model_config config = resolved_of("phi3");
     SET_FAMILY(&config, bp_llama_config, window, 0);
     SET_FAMILY(&config, bp_llama_config, rope_scaling.factor, 2.0);
@@ -647,6 +678,7 @@ int main(void)
         cmocka_unit_test(keys_that_are_missing_are_named),
         cmocka_unit_test(windows_caps_and_partial_heads_come_back),
         cmocka_unit_test(decoders_come_back),
+        cmocka_unit_test(experts_come_back),
         cmocka_unit_test(scalings_come_back),
         cmocka_unit_test(what_readers_get_wrong_is_not_written),
         cmocka_unit_test(what_readers_of_gemma_and_phi_get_wrong_is_not_written),
