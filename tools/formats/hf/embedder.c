@@ -8,7 +8,7 @@
 #include "core/base/storage.h"
 #include "tools/formats/files/stream_file.h"
 
-enum { FILE_BYTES = 49152, TEXT_BYTES = 4096, WORD_BYTES = 64, DEPTH = 8 };
+enum { FILE_BYTES = 49152, TEXT_BYTES = 4096, WORD_BYTES = 128, DEPTH = 8 };
 
 static const char where[] = "sentence-transformers";
 
@@ -17,6 +17,7 @@ typedef struct embedder_file {
     bp_store *store;
     bp_error *error;
     char *scratch;
+    bool others; /* the file is also for others: one that is too large for this is none */
     char path[BP_STORE_PATH_MAX];
     bp_json_span span;
     bp_json json;
@@ -43,6 +44,11 @@ static bp_status embedder_open(embedder_file *f, const char *directory, const ch
     }
     const bp_status status =
         bp_storage_read_small(f->store, f->path, f->scratch, FILE_BYTES, &length, f->error);
+    if (status == BP_ERR_FIT && f->others) {
+        *there = false;
+        *f->error = (bp_error){.code = BP_OK};
+        return BP_OK;
+    }
     if (status == BP_ERR_FIT) {
         f->error->code = BP_ERR_DATA;
         return BP_ERR_DATA;
@@ -247,6 +253,21 @@ static bp_status embedder_length_key(embedder_file *f, bp_embedder *to, const ch
     return BP_OK;
 }
 
+/* tokenizer_config.json, where newer versions leave the length; a number that is none says nothing.
+ */
+static bp_status embedder_tokens_key(embedder_file *f, bp_embedder *to, const char *key)
+{
+    bp_json_event event;
+    if (strcmp(key, "model_max_length") != 0) {
+        return bp_json_skip(&f->json);
+    }
+    BP_TRY(bp_json_next(&f->json, &event));
+    if (event.integer && event.i64 >= 1 && event.i64 <= INT32_MAX) {
+        to->max_length = (uint32_t)event.i64;
+    }
+    return BP_OK;
+}
+
 /* One reading of an object's members. */
 typedef struct embedder_prompts {
     char name[WORD_BYTES]; /* of the prompt that is wanted; "": none */
@@ -298,6 +319,7 @@ static bp_status embedder_prompt_key(embedder_file *f, bp_embedder *to, embedder
 typedef enum embedder_kind {
     EMBEDDER_POOLING,
     EMBEDDER_LENGTH,
+    EMBEDDER_TOKENS,
     EMBEDDER_DEFAULT,
     EMBEDDER_PROMPTS
 } embedder_kind;
@@ -317,9 +339,10 @@ static bp_status embedder_object(embedder_file *f, bp_embedder *to, embedder_pro
         if (event.length < WORD_BYTES) {
             memcpy(key, event.text, event.length + 1);
         }
-        BP_TRY(kind == EMBEDDER_POOLING ? embedder_pooling_key(f, to, &count, key)
-               : kind == EMBEDDER_LENGTH
-                   ? embedder_length_key(f, to, key)
+        BP_TRY(kind == EMBEDDER_POOLING  ? embedder_pooling_key(f, to, &count, key)
+               : kind == EMBEDDER_LENGTH ? embedder_length_key(f, to, key)
+               : kind == EMBEDDER_TOKENS
+                   ? embedder_tokens_key(f, to, key)
                    : embedder_prompt_key(f, to, p, kind == EMBEDDER_DEFAULT, key));
         BP_TRY(bp_json_next(&f->json, &event));
     }
@@ -390,6 +413,12 @@ bp_status bp_embedder_read(bp_store *store, const char *directory, const char *n
         BP_TRY(embedder_read_pooling(&f, directory, &m, to));
         BP_TRY(
             embedder_read(&f, directory, "sentence_bert_config.json", EMBEDDER_LENGTH, to, NULL));
+        if (to->max_length == 0) {
+            f.others = true;
+            BP_TRY(
+                embedder_read(&f, directory, "tokenizer_config.json", EMBEDDER_TOKENS, to, NULL));
+            f.others = false;
+        }
     }
     return embedder_read_prompts(&f, directory, name, to);
 }

@@ -6,8 +6,8 @@
  * directory itself, a Pooling, and perhaps a Normalize; whatever else is there is refused by its
  * name. Of Pooling's config.json both forms are read: `pooling_mode`, and the older
  * pooling_mode_mean_tokens and its like, of which one may be true (none: the mean). Of
- * sentence_bert_config.json max_seq_length counts; of config_sentence_transformers.json prompts and
- * default_prompt_name. */
+ * sentence_bert_config.json max_seq_length counts, without it model_max_length of
+ * tokenizer_config.json; of config_sentence_transformers.json prompts and default_prompt_name. */
 #ifndef BP_FORMATS_EMBEDDER_H
 #define BP_FORMATS_EMBEDDER_H
 
