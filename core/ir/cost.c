@@ -43,11 +43,13 @@ static double tuple_flops(bp_kernel kernel, const void *scalars)
     if (kernel == BP_KERNEL_matmul_experts || kernel == BP_KERNEL_matmul_experts_sums) {
         return experts_flops(scalars); /* both rows have as many */
     }
-    if (kernel == BP_KERNEL_attention_forward || kernel == BP_KERNEL_attention_packed_forward) {
+    if (kernel == BP_KERNEL_attention_forward || kernel == BP_KERNEL_attention_packed_forward ||
+        kernel == BP_KERNEL_attention_biased_forward) {
         return attention_flops(scalars, 2.0);
     }
-    if (kernel == BP_KERNEL_attention_backward || kernel == BP_KERNEL_attention_packed_backward) {
-        return attention_flops(scalars, 5.0); /* both rows have the same scalars */
+    if (kernel == BP_KERNEL_attention_backward || kernel == BP_KERNEL_attention_packed_backward ||
+        kernel == BP_KERNEL_attention_biased_backward) {
+        return attention_flops(scalars, 5.0); /* all rows have the same scalars */
     }
     return 0.0;
 }

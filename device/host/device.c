@@ -43,7 +43,9 @@ static const struct {
               {BP_KERNEL_attention_forward, bp_attention_forward_workspace},
               {BP_KERNEL_attention_backward, bp_attention_backward_workspace},
               {BP_KERNEL_attention_packed_forward, bp_attention_forward_workspace},
-              {BP_KERNEL_attention_packed_backward, bp_attention_backward_workspace}};
+              {BP_KERNEL_attention_packed_backward, bp_attention_backward_workspace},
+              {BP_KERNEL_attention_biased_forward, bp_attention_forward_workspace},
+              {BP_KERNEL_attention_biased_backward, bp_attention_backward_workspace}};
 
 /* What any form of a kernel asks for, so that a plan does not depend on the processor found; a plan
  * for the portable form by name has what that one uses. */

@@ -15,7 +15,8 @@ uint32_t bp_bert_block_first(uint32_t before, uint32_t index)
 uint32_t bp_bert_embeddings(const bp_model_config *config)
 {
     const bp_bert_config own = bp_bert_config_of(config);
-    return (own.types > 0 ? 5u : 4u) + (bp_bert_projects(&own) ? 2u : 0u);
+    return (own.types > 0 ? 5u : 4u) + (bp_bert_projects(&own) ? 2u : 0u) +
+           (own.buckets > 0 ? 1u : 0u);
 }
 
 static bp_linear bert_block_dense(uint32_t weight, uint64_t in, uint64_t out)
@@ -54,7 +55,8 @@ void bp_bert_block_describe(const bp_builder *builder, const bp_stage_call *call
     const bp_model_config *config = &builder->spec->config;
     const bp_transformer own = bp_transformer_of(config);
     const uint32_t index = call->stage - 1, site = 1 + 3 * index;
-    const uint32_t first = bp_bert_block_first(bp_bert_embeddings(config), index);
+    const uint32_t before = bp_bert_embeddings(config);
+    const uint32_t first = bp_bert_block_first(before, index);
     const bool drops = bp_bert_config_of(config).kind != BP_DISTILBERT;
     const uint64_t width = own.width, inner = bp_transformer_inner(&own);
     const bp_norm norms[2] = {norm_of(&own, first + BP_BERT_NORM_1_WEIGHT),
@@ -69,6 +71,9 @@ void bp_bert_block_describe(const bp_builder *builder, const bp_stage_call *call
                       .bidirectional = true,
                       .padded = true,
                       .lengths = builder->input[BP_INPUT_LENGTHS],
+                      .buckets = bp_bert_config_of(config).buckets,
+                      .distance = BP_BERT_DISTANCE,
+                      .bias = before - 1,
                       .dropout = {site, own.attention_dropout}}};
     const bp_residual end = {bert_block_dense(first + BP_BERT_O_WEIGHT, width, width),
                              {site + 1, drops ? own.residual_dropout : 0.0}};

@@ -35,7 +35,8 @@ uint32_t bp_bert_block_first(uint32_t before, uint32_t index);
 uint64_t bp_bert_embedding_width(const bp_bert_config *own);
 bool bp_bert_projects(const bp_bert_config *own);
 
-/* Parameters of the embeddings: tables, a norm, and where there is one a dense layer. */
+/* Parameters of the embeddings: tables, a norm, and where there is one a dense layer or, last, the
+ * table of distances, which all blocks read. */
 uint32_t bp_bert_embeddings(const bp_model_config *config);
 
 /* The list of nodes of block `index` = call->stage - 1. */

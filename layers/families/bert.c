@@ -56,7 +56,7 @@ static uint32_t bert_parameter_stage(const bp_model_config *config, uint32_t par
     const bp_bert_config own = bp_bert_config_of(config);
     const uint32_t before = bp_bert_embeddings(config);
     if (parameter < before) {
-        return 0;
+        return own.buckets > 0 && parameter + 1 == before ? 1 : 0;
     }
     const uint32_t block = (parameter - before) / BP_BERT_BLOCK_PARAMETERS;
     return block < own.stack.layers ? 1 + block : own.stack.layers + 1;
@@ -104,7 +104,12 @@ static const bert_names bert_names_of[BP_BERT_KINDS] = {
                        {"attention.q_lin", "attention.k_lin", "attention.v_lin",
                         "attention.out_lin", "sa_layer_norm", "ffn.lin1", "ffn.lin2",
                         "output_layer_norm"}},
-    [BP_ELECTRA] = {"electra.embeddings.", "electra.encoder.layer.", BERT_MODULES}};
+    [BP_ELECTRA] = {"electra.embeddings.", "electra.encoder.layer.", BERT_MODULES},
+    [BP_MPNET] = {"mpnet.embeddings.",
+                  "mpnet.encoder.layer.",
+                  {"attention.attn.q", "attention.attn.k", "attention.attn.v", "attention.attn.o",
+                   "attention.LayerNorm", "intermediate.dense", "output.dense",
+                   "output.LayerNorm"}}};
 
 static void bert_publish_block(bp_builder *builder, const bp_model_config *config, uint32_t index)
 {
@@ -182,6 +187,13 @@ static void bert_parameters(bp_builder *builder, const bp_model_config *config)
         bp_publish(builder, "electra.embeddings_project.", &weight);
         bp_publish(builder, "electra.embeddings_project.", &bias);
     }
+    if (own.buckets > 0) {
+        const bp_publish_row distances = {"relative_attention_bias.weight",
+                                          {own.buckets, own.stack.heads},
+                                          BP_INIT_NORMAL,
+                                          range};
+        bp_publish_table(builder, "mpnet.encoder.", &distances);
+    }
     for (uint32_t i = 0; i < own.stack.layers; i++) {
         bert_publish_block(builder, config, i);
     }
@@ -211,7 +223,8 @@ static bp_norm describe_norm(const bp_builder *builder)
 {
     const bp_model_config *config = &builder->spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
-    const uint32_t last = bp_bert_embeddings(config) - (bp_bert_projects(&own) ? 3 : 1);
+    const uint32_t behind = (bp_bert_projects(&own) ? 2u : 0u) + (own.buckets > 0 ? 1u : 0u);
+    const uint32_t last = bp_bert_embeddings(config) - 1 - behind;
     return (bp_norm){last - 1, last, bp_bert_embedding_width(&own), own.stack.norm_epsilon, false};
 }
 
@@ -220,7 +233,7 @@ static bp_linear describe_projection(const bp_builder *builder)
 {
     const bp_model_config *config = &builder->spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
-    const uint32_t bias = bp_bert_embeddings(config) - 1;
+    const uint32_t bias = bp_bert_embeddings(config) - 1 - (own.buckets > 0 ? 1u : 0u);
     return (bp_linear){.weight = bias - 1,
                        .bias = bias,
                        .in = bp_bert_embedding_width(&own),
@@ -321,13 +334,16 @@ static bp_status bert_check_ranges(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
-    const bp_range types[] = {{"type_vocab_size", own.types, own.kind == BP_DISTILBERT ? 0 : 1,
-                               own.kind == BP_DISTILBERT ? 0 : 1u << 16},
-                              {"max_position_embeddings", position_rows(config),
-                               (uint64_t)config->positions + own.position_first, UINT32_MAX}};
+    const bool typed = own.kind != BP_DISTILBERT && own.kind != BP_MPNET;
+    const uint64_t buckets = own.kind == BP_MPNET ? 1 : 0;
+    const bp_range ranges[] = {
+        {"type_vocab_size", own.types, typed ? 1 : 0, typed ? 1u << 16 : 0},
+        {"max_position_embeddings", position_rows(config),
+         (uint64_t)config->positions + own.position_first, UINT32_MAX},
+        {"relative_attention_num_buckets", own.buckets, 4 * buckets, 256 * buckets}};
     const bp_real_range dropout = {"classifier_dropout", own.classifier_dropout, 0.0, 1.0};
     BP_TRY(bp_transformer_check(config, "bert", error));
-    BP_TRY(bp_ranges_check(types, 2, "bert", error));
+    BP_TRY(bp_ranges_check(ranges, 3, "bert", error));
     BP_TRY(bp_vector_check(spec, own.stack.width, "bert", error));
     return bp_real_ranges_check(&dropout, 1, "bert", error);
 }
@@ -337,6 +353,12 @@ static bp_status bert_check(const bp_spec *spec, bp_error *error)
     const bp_model_config *config = &spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
     BP_TRY(bert_check_ranges(spec, error));
+    if (own.kind == BP_MPNET && config->pad_token != (int64_t)own.position_first - 1) {
+        return bp_error_set(error, BP_ERR_USAGE, "mpnet",
+                            "the model's padding is token 1, whatever the configuration says; "
+                            "pad_token_id has to be 1",
+                            "pad_token_id");
+    }
     if (config->task == BP_TASK_ANSWERS && own.kind != BP_BERT) {
         return bp_error_set(error, BP_ERR_USAGE, "bert",
                             "question-answering is implemented for bert alone", "task");

@@ -2,8 +2,9 @@
 /* BERT (Devlin et al., arXiv 1810.04805) as the Hugging Face classes BertForMaskedLM,
  * BertForSequenceClassification, BertForTokenClassification and BertForQuestionAnswering compute
  * it: the same names, layouts and numerics. Tokens have type 0, but where the spec has pairs.
- * RoBERTa (Liu et al., arXiv 1907.11692), DistilBERT (Sanh et al., arXiv 1910.01108) and ELECTRA
- * (Clark et al., arXiv 2003.10555) are the same blocks with other names and heads. */
+ * RoBERTa (Liu et al., arXiv 1907.11692), DistilBERT (Sanh et al., arXiv 1910.01108), ELECTRA
+ * (Clark et al., arXiv 2003.10555) and MPNet (Song et al., arXiv 2004.09297) are the same blocks
+ * with other names and heads. */
 /* Installed as part of <bedplate/spec.h>. */
 #ifndef BP_LAYERS_BERT_H
 #define BP_LAYERS_BERT_H
@@ -15,6 +16,7 @@ typedef enum bp_bert_kind {
     BP_ROBERTA, /* positions begin behind the padding's; two dense layers judge the first token */
     BP_DISTILBERT, /* no types; dropout behind the mlp alone */
     BP_ELECTRA,    /* embeddings of another width, which a dense layer brings to the blocks' */
+    BP_MPNET,      /* RoBERTa's without types, and with a table of distances for all blocks */
     BP_BERT_KINDS
 } bp_bert_kind;
 
@@ -26,9 +28,13 @@ typedef struct bp_bert_config {
     uint32_t position_rows;    /* of the table of positions; 0: as many as positions */
     uint32_t position_first;   /* row of the first position */
     uint32_t embedding;        /* embedding_size; 0: width */
+    uint32_t buckets;          /* relative_attention_num_buckets; 0: no table of distances */
 } bp_bert_config;
 
 bp_bert_config bp_bert_config_of(const bp_model_config *config);
+
+/* From this distance on tokens have the last bucket of a table of distances. */
+#define BP_BERT_DISTANCE 128
 
 /* Stages: 0 the embeddings with their norm, 1 .. num_hidden_layers the blocks, then the head of
  * config.task: pooler and classifier, a classifier of tokens, the ends of answers, or transform and

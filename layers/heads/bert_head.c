@@ -17,16 +17,21 @@ enum { TRANSFORM = 0, NORM = 2, VOCABULARY_BIAS = 4 };
 /* Places of names and of rows: those that judge samples, tokens, and guess words. */
 enum { TAGS = 4, GUESS = 4, NAMES = 9 };
 
+#define ROBERTA_HEADS                                                                              \
+    {                                                                                              \
+        "classifier.dense.weight", "classifier.dense.bias", "classifier.out_proj.weight",          \
+            "classifier.out_proj.bias", "lm_head.dense.weight", "lm_head.dense.bias",              \
+            "lm_head.layer_norm.weight", "lm_head.layer_norm.bias", "lm_head.bias"                 \
+    }
+
 static const char *const bert_head_names[BP_BERT_KINDS][NAMES] = {
     [BP_BERT] = {"bert.pooler.dense.weight", "bert.pooler.dense.bias", "classifier.weight",
                  "classifier.bias", "cls.predictions.transform.dense.weight",
                  "cls.predictions.transform.dense.bias",
                  "cls.predictions.transform.LayerNorm.weight",
                  "cls.predictions.transform.LayerNorm.bias", "cls.predictions.bias"},
-    [BP_ROBERTA] = {"classifier.dense.weight", "classifier.dense.bias",
-                    "classifier.out_proj.weight", "classifier.out_proj.bias",
-                    "lm_head.dense.weight", "lm_head.dense.bias", "lm_head.layer_norm.weight",
-                    "lm_head.layer_norm.bias", "lm_head.bias"},
+    [BP_ROBERTA] = ROBERTA_HEADS,
+    [BP_MPNET] = ROBERTA_HEADS,
     [BP_DISTILBERT] = {"pre_classifier.weight", "pre_classifier.bias", "classifier.weight",
                        "classifier.bias", "vocab_transform.weight", "vocab_transform.bias",
                        "vocab_layer_norm.weight", "vocab_layer_norm.bias", "vocab_projector.bias"},
@@ -55,7 +60,7 @@ uint32_t bp_bert_head_parameters(const bp_model_config *config)
 static bp_head_kind head_kind(uint32_t kind, bp_task task, uint32_t row)
 {
     if (task < BP_TASK_CLASSES) {
-        return kind == BP_BERT || kind == BP_ROBERTA ? BP_HEAD_OUTPUT : BP_HEAD_NONE;
+        return kind == BP_DISTILBERT || kind == BP_ELECTRA ? BP_HEAD_NONE : BP_HEAD_OUTPUT;
     }
     return kind == BP_BERT && bp_task_scores_samples(task) && row < SCORE ? BP_HEAD_OUTPUT
                                                                           : BP_HEAD_TASK;
@@ -116,12 +121,12 @@ static bp_classifier describe_classifier(const bp_builder *builder, uint32_t fir
                            .dropout = {1 + 3 * own.stack.layers, own.classifier_dropout}};
 }
 
-/* Of RoBERTa and ELECTRA what the first of the two dense layers reads is dropped too. */
+/* Of RoBERTa, ELECTRA and MPNet what the first of the two dense layers reads is dropped too. */
 static void bert_head_drop(bp_builder *builder, uint64_t width, bp_ref x)
 {
     const bp_bert_config own = bp_bert_config_of(&builder->spec->config);
     const bp_dropout dropout = {2 + 3 * own.stack.layers, own.classifier_dropout};
-    if (own.kind == BP_ROBERTA || own.kind == BP_ELECTRA) {
+    if (own.kind == BP_ROBERTA || own.kind == BP_ELECTRA || own.kind == BP_MPNET) {
         (void)bp_sample_drop(builder, &dropout, width, x, x);
     }
 }
@@ -185,7 +190,7 @@ typedef struct transform {
     bp_ref out;        /* (rows, width) */
 } transform;
 
-/* RoBERTa and ELECTRA have GELU there whatever their blocks have. */
+/* RoBERTa, ELECTRA and MPNet have GELU there whatever their blocks have. */
 static uint32_t transform_act(const bp_bert_config *own)
 {
     return own->kind == BP_BERT || own->kind == BP_DISTILBERT ? own->stack.activation

@@ -48,6 +48,80 @@ static void packed_backward(bp_builder *builder, const bp_attention_backward_ope
                 scalars);
 }
 
+/* What the table has for each head and distance. */
+static bp_ref bias_of(bp_builder *builder, const bp_attention *attention, bp_purpose purpose)
+{
+    const uint64_t places = 2 * (uint64_t)builder->spec->sequence;
+    const bp_ref bias =
+        bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, attention->heads, places, "distances");
+    const bp_relative_bias_scalars scalars = {.sequence = builder->spec->sequence,
+                                              .heads = attention->heads,
+                                              .buckets = (int64_t)attention->buckets,
+                                              .most = (int64_t)attention->distance};
+    const bp_relative_bias_operands operands = {
+        .bias = bias, .table = bp_build_acquire(builder, attention->bias, purpose)};
+    bp_build_relative_bias(builder, &operands, &scalars);
+    bp_build_release(builder, attention->bias);
+    return bias;
+}
+
+bool bp_attention_trains(const bp_builder *builder, const bp_attention *attention)
+{
+    return attention->buckets > 0 && bp_build_trainable(builder, attention->bias);
+}
+
+/* The rows with a table of distances have the scalars of the others. */
+static void biased_forward(bp_builder *builder, const bp_attention *attention,
+                           const bp_attention_forward_operands *from,
+                           const bp_attention_forward_scalars *scalars)
+{
+    const bp_attention_biased_forward_operands operands = {
+        .out = from->out,
+        .lse = from->lse,
+        .qkv = from->qkv,
+        .bias = bias_of(builder, attention, BP_FOR_FORWARD),
+        .lengths = from->lengths,
+        .step = from->step,
+        .work = BP_ABSENT};
+    bp_build_op(builder, BP_KERNEL_attention_biased_forward, 1, (const bp_ref *)&operands, scalars);
+}
+
+/* The table's gradient is added up over samples from what each has for a distance. */
+static void biased_backward(bp_builder *builder, const bp_attention *attention,
+                            const bp_attention_backward_operands *from,
+                            const bp_attention_backward_scalars *scalars)
+{
+    const bool trains = bp_attention_trains(builder, attention);
+    const uint64_t places = 2 * (uint64_t)builder->spec->sequence;
+    const uint64_t heads = (uint64_t)builder->spec->batch * attention->heads;
+    const bp_attention_biased_backward_operands operands = {
+        .d_qkv = from->d_qkv,
+        .d_bias = trains ? bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, heads, places,
+                                           "d_distances")
+                         : BP_ABSENT,
+        .d_out = from->d_out,
+        .qkv = from->qkv,
+        .out = from->out,
+        .lse = from->lse,
+        .bias = bias_of(builder, attention, BP_FOR_BACKWARD),
+        .lengths = from->lengths,
+        .step = from->step,
+        .work = BP_ABSENT};
+    bp_build_op(builder, BP_KERNEL_attention_biased_backward, 1, (const bp_ref *)&operands,
+                scalars);
+    if (trains) {
+        bp_relative_bias_backward_scalars sums = {.batch = builder->spec->batch,
+                                                  .sequence = builder->spec->sequence,
+                                                  .heads = attention->heads,
+                                                  .buckets = (int64_t)attention->buckets,
+                                                  .most = (int64_t)attention->distance};
+        const bp_relative_bias_backward_operands table = {
+            .d_table = bp_build_gradient(builder, attention->bias, &sums.accumulate),
+            .d_bias = operands.d_bias};
+        bp_build_relative_bias_backward(builder, &table, &sums);
+    }
+}
+
 void bp_attention_forward(bp_builder *builder, const bp_attention *attention, bp_ref qkv,
                           bp_ref out, bp_ref lse)
 {
@@ -69,7 +143,9 @@ void bp_attention_forward(bp_builder *builder, const bp_attention *attention, bp
                                                     .lengths = lengths(attention),
                                                     .step = builder->step,
                                                     .work = BP_ABSENT};
-    if (builder->spec->packed) {
+    if (attention->buckets > 0) {
+        biased_forward(builder, attention, &operands, &scalars);
+    } else if (builder->spec->packed) {
         packed_forward(builder, &operands, &scalars);
     } else {
         bp_build_attention_forward(builder, &operands, &scalars);
@@ -99,7 +175,9 @@ void bp_attention_backward(bp_builder *builder, const bp_attention *attention,
                                                      .lengths = lengths(attention),
                                                      .step = builder->step,
                                                      .work = BP_ABSENT};
-    if (builder->spec->packed) {
+    if (attention->buckets > 0) {
+        biased_backward(builder, attention, &operands, &scalars);
+    } else if (builder->spec->packed) {
         packed_backward(builder, &operands, &scalars);
     } else {
         bp_build_attention_backward(builder, &operands, &scalars);

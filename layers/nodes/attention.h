@@ -19,6 +19,9 @@ typedef struct bp_attention {
     uint64_t window;    /* positions less than so many away are looked at; 0: all */
     double scale;       /* of the scores; 0: 1 / sqrt(head_width) */
     double cap;         /* c tanh(score / c) is taken for a score; 0: the score */
+    uint64_t buckets;   /* of distances, whose row of a table is added to a score; 0: none */
+    uint64_t distance;  /* from which on distances have the last bucket */
+    uint32_t bias;      /* parameter number, (buckets, heads) */
 } bp_attention;
 
 /* out (B, T, H * D) from qkv (B, T, (H + 2 K) * D), K the key-value heads; lse (H, B * T), F32, may
@@ -36,6 +39,9 @@ typedef struct bp_attention_backward_call {
 
 void bp_attention_backward(bp_builder *builder, const bp_attention *attention,
                            const bp_attention_backward_call *call);
+
+/* Whether it has a parameter that is trained. */
+bool bp_attention_trains(const bp_builder *builder, const bp_attention *attention);
 
 /* Generation: builder->rows new positions against caches of spec->generate_context positions, which
  * are made here, carried from run to run. */

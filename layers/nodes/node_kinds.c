@@ -236,6 +236,11 @@ static bool attention_fits(const bp_block *block, const bp_node *node)
            lse->statistics && value_rows(lse) == a->heads && value_width(lse) == value_rows(qkv);
 }
 
+static bool attention_trains(const bp_builder *builder, const bp_node *node)
+{
+    return bp_attention_trains(builder, &node->attention);
+}
+
 static void attention_forward(const block_run *run, const bp_node *node)
 {
     const bp_ref qkv = ref_of_input(run, node, 0), y = ref_of_output(run, node, 0);
@@ -446,6 +451,7 @@ static const node_row rows[BP_NODE_GATED] = {
                            .outputs = 2,
                            .reads = READS_INPUT(0) | READS_OUTPUT(0) | READS_OUTPUT(1),
                            .fits = attention_fits,
+                           .trains = attention_trains,
                            .forward = attention_forward,
                            .backward = attention_backward},
     [BP_NODE_RESIDUAL] = {.name = "residual",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes tests/golden/families/{bert,roberta,xlm_roberta,distilbert,electra,modernbert}_*.safetensors: what transformers' classes compute in
+"""Makes tests/golden/families/{bert,roberta,xlm_roberta,distilbert,electra,mpnet,modernbert}_*.safetensors: what transformers' classes compute in
 float64, in the files of tools/golden/families.py, with their config.json in the tensor `config`.
 
 Run from the repository root: tools/golden/encoders.py (needs what quantised.py needs; some seconds on one core).
@@ -49,6 +49,13 @@ def electra(v, **more):
                 attention_probs_dropout_prob=0.0, pad_token_id=v["pad"], attn_implementation="sdpa", **more)
 
 
+def mpnet(v, **more):
+    return dict(vocab_size=v["vocabulary"], max_position_embeddings=v["positions"] + 2, hidden_size=v["width"],
+                num_hidden_layers=v["layers"], num_attention_heads=v["heads"], intermediate_size=v["inner"],
+                layer_norm_eps=v.get("epsilon", 1e-5), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+                pad_token_id=v["pad"], attn_implementation="eager", **more)
+
+
 def modernbert(v, **more):
     return dict(vocab_size=v["vocabulary"], max_position_embeddings=v["positions"], hidden_size=v["width"],
                 num_hidden_layers=v["layers"], num_attention_heads=v["heads"], intermediate_size=v["inner"],
@@ -59,7 +66,7 @@ def modernbert(v, **more):
 
 
 KINDS = {"bert": ("Bert", bert), "modernbert": ("ModernBert", modernbert), "roberta": ("Roberta", roberta), "xlm_roberta": ("XLMRoberta", roberta), "distilbert": ("DistilBert", distilbert),
-         "electra": ("Electra", electra)}
+         "electra": ("Electra", electra), "mpnet": ("MPNet", mpnet)}
 
 
 def turned(q, k, cos, sin, unsqueeze_dim=1):
@@ -110,7 +117,8 @@ def case(name, kind, v, lengths, seed):
         quantised.FORM, finish = v["form"], quantised.finish
         quantised.take_codes(model)
     if v.get("rank"):
-        every = {"distilbert": ["q_lin", "k_lin", "v_lin", "out_lin", "lin1", "lin2"], "modernbert": ["Wqkv", "Wo", "Wi"]}.get(
+        every = {"distilbert": ["q_lin", "k_lin", "v_lin", "out_lin", "lin1", "lin2"], "modernbert": ["Wqkv", "Wo", "Wi"],
+                 "mpnet": ["q", "k", "v", "o", "intermediate.dense", "output.dense"]}.get(
             kind, ["query", "key", "value", "intermediate.dense", "output.dense"])
         model = peft.get_peft_model(model, peft.LoraConfig(r=v["rank"], lora_alpha=v["alpha"], lora_dropout=0.0,
                                                            target_modules=every, task_type="SEQ_CLS")).double()
@@ -158,6 +166,16 @@ def main():
     case("xlm_roberta_whole", "xlm_roberta", {**own, "task": REGRESSION, "classes": 1, "positions": 9, "heads": 4},
          [9, 9, 2, 5], 75)
     case("roberta_ranking", "roberta", {**own, "task": RANKING, "classes": 1}, [9, 4, 1, 6], 110)
+    case("mpnet_masked", "mpnet", {**own, "task": MASKED}, [9, 4, 7, 6], 120)
+    case("mpnet_classes", "mpnet", {**own, "task": CLASSES, "classes": 3, "heads": 4, "epsilon": 1e-12}, [9, 4, 1, 6], 121)
+    case("mpnet_tokens_two_micros", "mpnet", {**own, "task": TOKENS, "classes": 5, "batch": 2, "accumulation": 2},
+         [9, 2, 7, 3], 122)
+    case("mpnet_lora", "mpnet", {**own, "task": CLASSES, "classes": 2, "rank": 2, "alpha": 4, "all_linear": 1},
+         [9, 4, 1, 6], 123)
+    case("mpnet_ranking", "mpnet", {**own, "task": RANKING, "classes": 1, "layers": 3, "act": "gelu_new"}, [9, 4, 1, 6], 124)
+    case("mpnet_relu", "mpnet", {**own, "task": MASKED, "act": "relu", "heads": 1, "layers": 1}, [9, 4, 7, 6], 125)
+    case("mpnet_far", "mpnet", {**own, "task": REGRESSION, "classes": 1, "positions": 160, "sequence": 150, "batch": 3},
+         [150, 131, 40], 126) # distances of every bucket
     own["pad"] = 0
     case("bert_ranking", "bert", {**own, "task": RANKING, "classes": 1, "rank": 2, "alpha": 4, "all_linear": 1}, [9, 4, 1, 6], 111)
     case("distilbert_masked", "distilbert", {**own, "task": MASKED}, [9, 4, 7, 6], 76)

@@ -40,7 +40,8 @@ static float attention_at(const head *h, uint64_t first, uint64_t row, uint64_t 
 }
 
 /* score = (q . k, fused, in order of the elements) * scale, for a row's keys from its first on;
- * under a cap `slope` gets what their gradients are multiplied by. */
+ * under a cap `slope` gets what their gradients are multiplied by; a distance's number is added
+ * last. */
 static void row_scores(const head *h, uint64_t i, bp_attention_span keys, float *score,
                        float *slope)
 {
@@ -53,6 +54,9 @@ static void row_scores(const head *h, uint64_t i, bp_attention_span keys, float 
         score[n] = dot * h->s->scale;
         if (h->s->cap > 0.0f) {
             score[n] = bp_attention_capped(score[n], h->s->cap, &slope[n]);
+        }
+        if (h->s->bias != NULL) {
+            score[n] += h->s->bias[bp_attention_distance(h->s, h->number, i, j)];
         }
     }
 }
@@ -118,12 +122,12 @@ static void forward_row(const head *h, uint64_t i, float *score, void *out, uint
     row_output(h, score, keys, out, place);
 }
 
-static void attention_forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
-                                  uint32_t worker)
+static void forward_over(const bp_host_call *call, const bp_attention_shape *of, uint64_t first,
+                         uint64_t last, uint32_t worker)
 {
     const bp_attention_forward_scalars *scalars = call->scalars;
     const bp_attention_forward_pointers *p = call->pointers;
-    const bp_attention_shape s = bp_attention_forward_shape(call);
+    const bp_attention_shape s = *of;
     uint64_t blocks = bp_cut(scalars->sequence, BP_ATTENTION_QUERIES);
     float *score = bp_worker_part(p->work, bp_attention_forward_plain, call, worker);
     for (uint64_t task = first; task < last; task++) {
@@ -139,6 +143,13 @@ static void attention_forward_run(const bp_host_call *call, uint64_t first, uint
     }
 }
 
+static void attention_forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                                  uint32_t worker)
+{
+    const bp_attention_shape s = bp_attention_forward_shape(call);
+    forward_over(call, &s, first, last, worker);
+}
+
 /* The gradients of one query head, and what they come from. */
 typedef struct head_gradient {
     void *d_qkv;
@@ -150,6 +161,7 @@ typedef struct head_gradient {
     float *d_k; /* (T, D; key_pitch), as the next: of the key-value head */
     float *d_v;
     uint64_t key_pitch;
+    float *d_bias; /* by distance; NULL: nobody wants them */
 } head_gradient;
 
 static float of_out(const head *h, const head_gradient *g, const void *x, uint64_t d)
@@ -161,7 +173,8 @@ static float of_out(const head *h, const head_gradient *g, const void *x, uint64
  *   d_v_j = fma(p_j * f_j, d_out_i, d_v_j);
  *   delta = d_out_i . out_i, fused, in order;
  *   d_p_j = (d_out_i . v_j, fused, in order) * f_j;
- *   ds_j = (p_j * (d_p_j - delta)) * scale, under a cap times 1 - (score_j / cap)^2 before scale;
+ *   ds_j = (p_j * (d_p_j - delta)) * scale, under a cap times 1 - (score_j / cap)^2 before scale,
+ *   and what comes before both is added to the distance's gradient;
  *   d_q_i = fma(ds_j, k_j, d_q_i) for j in order;  d_k_j = fma(ds_j, q_i, d_k_j).
  * Rows come in order, which orders the sums of d_k and d_v. */
 static void backward_key(const head *h, const head_gradient *g, uint64_t i, uint64_t j, float delta)
@@ -181,6 +194,9 @@ static void backward_key(const head *h, const head_gradient *g, uint64_t i, uint
         d_p = fmaf(d_out, attention_at(h, h->v, j, d), d_p);
     }
     float ds = p * (d_p * factor - delta);
+    if (g->d_bias != NULL) {
+        g->d_bias[h->s->sequence + j - i] += ds;
+    }
     ds = (h->s->cap > 0.0f ? ds * slope : ds) * h->s->scale;
     for (uint64_t d = 0; d < width; d++) {
         g->d_q[d] = fmaf(ds, attention_at(h, h->k, j, d), g->d_q[d]);
@@ -208,6 +224,9 @@ static void backward_row(const head *h, const head_gradient *g, uint64_t i)
 /* What a head's gradients by key go on from: 0, or those of the heads before plus 0. */
 static void begin_head(const head *h, const head_gradient *g, bool first)
 {
+    if (g->d_bias != NULL) {
+        memset(g->d_bias, 0, 2 * h->s->sequence * sizeof(float));
+    }
     for (uint64_t t = 0; t < h->s->sequence; t++) {
         for (uint64_t i = t * g->key_pitch; i < t * g->key_pitch + h->s->width; i++) {
             g->d_k[i] = first ? 0.0f : g->d_k[i] + 0.0f;
@@ -230,11 +249,11 @@ static void store_keys(const head *h, const head_gradient *g)
 }
 
 /* A task is a key-value head with its group of query heads. */
-static void attention_backward_run(const bp_host_call *call, uint64_t first, uint64_t last,
-                                   uint32_t worker)
+static void backward_over(const bp_host_call *call, const bp_attention_shape *of, uint64_t first,
+                          uint64_t last, uint32_t worker)
 {
     const bp_attention_backward_pointers *p = call->pointers;
-    const bp_attention_shape s = bp_attention_backward_shape(call);
+    const bp_attention_shape s = *of;
     float *work = bp_worker_part(p->work, bp_attention_backward_plain, call, worker);
     float *d_k = work + s.width;
     head_gradient g = {.d_qkv = p->d_qkv,
@@ -254,6 +273,7 @@ static void attention_backward_run(const bp_host_call *call, uint64_t first, uin
             }
             g.out_place = bp_attention_out(&s, sample, number + i);
             g.lse = (const float *)p->lse + (sample * s.heads + number + i) * s.sequence;
+            g.d_bias = bp_attention_d_bias(&s, sample, number + i);
             begin_head(&h, &g, i == 0);
             for (uint64_t row = 0; row < s.sequence; row++) {
                 backward_row(&h, &g, row);
@@ -266,6 +286,13 @@ static void attention_backward_run(const bp_host_call *call, uint64_t first, uin
     }
 }
 
+static void attention_backward_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                                   uint32_t worker)
+{
+    const bp_attention_shape s = bp_attention_backward_shape(call);
+    backward_over(call, &s, first, last, worker);
+}
+
 const bp_host_kernel bp_host_attention_forward = {bp_attention_forward_tasks, attention_forward_run,
                                                   bp_attention_forward_plain};
 const bp_host_kernel bp_host_attention_backward = {
@@ -274,3 +301,7 @@ const bp_host_kernel bp_host_attention_backward = {
 #define BP_PACKED(name)       bp_host_##name
 #define BP_PACKED_BYTES(name) bp_##name##_plain
 #include "device/host/attention/attention_packed.h"
+
+#define BP_BIASED(name)       bp_host_##name
+#define BP_BIASED_BYTES(name) bp_##name##_plain
+#include "device/host/attention/attention_biased.h"

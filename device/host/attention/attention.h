@@ -40,6 +40,8 @@ typedef struct bp_attention_shape {
     bp_dtype type; /* of all operands but lse and lengths */
     const void *step;
     const int32_t *lengths; /* (B) or NULL */
+    const float *bias;      /* (heads, 2 T) or NULL */
+    float *d_bias;          /* (B, heads, 2 T) or NULL */
 } bp_attention_shape;
 
 bp_attention_shape bp_attention_forward_shape(const bp_host_call *call);
@@ -101,6 +103,20 @@ static inline uint64_t bp_attention_out(const bp_attention_shape *s, uint64_t sa
 static inline bp_mask bp_attention_mask(const bp_attention_shape *s, uint64_t sample)
 {
     return bp_mask_make(s->step, sample, s->site, s->dropout);
+}
+
+/* Place of query i and key j in what a query head has for each distance. */
+static inline uint64_t bp_attention_distance(const bp_attention_shape *s, uint64_t head, uint64_t i,
+                                             uint64_t j)
+{
+    return (2 * head + 1) * s->sequence + j - i;
+}
+
+/* The gradients of the distances of a sample's query head; NULL: nobody wants them. */
+static inline float *bp_attention_d_bias(const bp_attention_shape *s, uint64_t sample,
+                                         uint64_t head)
+{
+    return s->d_bias != NULL ? s->d_bias + (sample * s->heads + head) * 2 * s->sequence : NULL;
 }
 
 /* Dropout element of query i and key 0. */

@@ -19,6 +19,7 @@ typedef struct head_gradient {
     float *v_panels;
     float *transposed; /* (keys, QUERIES) */
     float *delta;      /* of the strip's queries */
+    float *d_bias;     /* by distance; NULL: nobody wants them */
 } head_gradient;
 
 /* delta_r = d_out_r . out_r, fused, in order, for `rows` <= 8 rows side by side. */
@@ -48,16 +49,22 @@ typedef struct score_row {
     float *gradient;
     const float *factor; /* masks; NULL: nothing is dropped */
     const float *slope;  /* of scores under a cap, which are scaled already; NULL: there is none */
+    const float *bias;   /* of their distances; NULL: there is none */
+    float *d_bias;       /* of the same; NULL: nobody wants it */
     bp_v scale;
     bp_v by; /* what the scores' gradients are scaled by */
     bp_v lse;
     bp_v delta;
 } score_row;
 
-/* p = exp(score - lse); score becomes p * f, gradient ((p * (gradient * f - delta)) * scale). */
+/* p = exp(score - lse); score becomes p * f, gradient ((p * (gradient * f - delta)) * scale), and
+ * what is scaled is added to d_bias. */
 static inline void gradient_step(const score_row *row, uint64_t i, bp_part part)
 {
     bp_v scaled = bp_v_mul(bp_v_load(row->score + i, part), row->scale);
+    if (row->bias != NULL) {
+        scaled = bp_v_add(scaled, bp_v_load(row->bias + i, part));
+    }
     bp_v p = bp_v_exp(bp_v_sub(scaled, row->lse));
     bp_v d_p = bp_v_load(row->gradient + i, part), kept = p;
     if (row->factor != NULL) {
@@ -66,6 +73,9 @@ static inline void gradient_step(const score_row *row, uint64_t i, bp_part part)
         d_p = bp_v_mul(d_p, factor);
     }
     d_p = bp_v_mul(p, bp_v_sub(d_p, row->delta));
+    if (row->d_bias != NULL) {
+        bp_v_store(row->d_bias + i, bp_v_add(bp_v_load(row->d_bias + i, part), d_p), part);
+    }
     if (row->slope != NULL) {
         d_p = bp_v_mul(d_p, bp_v_load(row->slope + i, part));
     }
@@ -103,6 +113,8 @@ static void gradient_row(const head *at, int64_t query, score_row row)
 #undef STEP
         row.score += BP_MASK_RUN;
         row.gradient += BP_MASK_RUN;
+        row.bias = row.bias != NULL ? row.bias + BP_MASK_RUN : NULL;
+        row.d_bias = row.d_bias != NULL ? row.d_bias + BP_MASK_RUN : NULL;
     }
 }
 
@@ -115,9 +127,13 @@ static void gradient_rows(const head *at, const head_gradient *to, const int64_t
         int64_t r = i - range[0];
         float *score = at->score + r * at->score_pitch;
         float *gradient = to->gradient + r * at->score_pitch;
+        const uint64_t own = at->s->bias != NULL ? distance_of(at, i) : 0;
+        const uint64_t place = own - 2 * at->number * at->s->sequence; /* of the head's */
         gradient_row(at, i,
                      (score_row){.score = row_keys(at, i, keys, score),
                                  .gradient = row_keys(at, i, keys, gradient),
+                                 .bias = at->s->bias != NULL ? at->s->bias + own : NULL,
+                                 .d_bias = to->d_bias != NULL ? to->d_bias + place : NULL,
                                  .scale = bp_v_set(at->s->cap > 0.0f ? 1.0f : at->s->scale),
                                  .by = bp_v_set(at->s->scale),
                                  .lse = bp_v_set(to->lse[i]),
@@ -255,6 +271,10 @@ static void backward_head(const backward_work *w, head *at, head_gradient *to, u
     const int64_t scores = QUERIES * at->score_pitch, sequence = (int64_t)s->sequence;
     const int64_t keys = panels_of(lower(sequence, BP_ATTENTION_KEYS)) * FORM->columns;
     to->lse = (const float *)w->p->lse + (sample * s->heads + at->number) * s->sequence;
+    to->d_bias = bp_attention_d_bias(s, sample, at->number);
+    if (to->d_bias != NULL) {
+        memset(to->d_bias, 0, 2 * s->sequence * sizeof(float));
+    }
     to->gradient = w->score + scores;
     to->transposed = w->score + 2 * scores;
     at->k_panels = w->score + 3 * scores;
@@ -329,10 +349,11 @@ static void backward_group(const backward_work *w, uint64_t sample, uint64_t kv)
     }
 }
 
-static void backward_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+static void backward_over(const bp_host_call *call, const bp_attention_shape *of, uint64_t first,
+                          uint64_t last, uint32_t worker)
 {
     const bp_attention_backward_pointers *p = call->pointers;
-    backward_work w = {.p = p, .s = bp_attention_backward_shape(call)};
+    backward_work w = {.p = p, .s = *of};
     w.s.pitch = bp_least(w.s.pitch, BP_ATTENTION_KEYS);
     w.score = bp_worker_part(p->work, bp_attention_backward_workspace, call, worker);
     w.matrix = bp_attention_matrix(w.s.sequence, w.s.width);
@@ -349,6 +370,12 @@ static void backward_run(const bp_host_call *call, uint64_t first, uint64_t last
         }
         backward_group(&w, task / w.s.kv_heads, task % w.s.kv_heads);
     }
+}
+
+static void backward_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    const bp_attention_shape s = bp_attention_backward_shape(call);
+    backward_over(call, &s, first, last, worker);
 }
 
 const bp_host_kernel BP_ISA(bp_attention_backward) = {bp_attention_backward_tasks, backward_run,

@@ -266,6 +266,29 @@ static float cap_max(float *score, uint64_t count, float cap)
     return bp_row_max(score, count);
 }
 
+static inline bp_v bias_max_step(float *score, const float *bias, bp_v most, bp_part part)
+{
+    bp_v sum = bp_v_add(bp_v_load(score, part), bp_v_load(bias, part));
+    bp_v_store(score, sum, part);
+    return bp_v_choose(part, bp_v_max(sum, most), most);
+}
+
+/* score += bias; returns the largest. */
+static float bias_max(float *score, const float *bias, uint64_t count)
+{
+    bp_v most = bp_v_set(-INFINITY);
+#define STEP(part) most = bias_max_step(score + i, bias + i, most, part);
+    BP_FOR_VECTORS(i, count, STEP)
+#undef STEP
+    return bp_v_most(most);
+}
+
+/* Place of query i and its first key among the distances of all heads. */
+static uint64_t distance_of(const head *at, int64_t i)
+{
+    return bp_attention_distance(at->s, at->number, (uint64_t)i, (uint64_t)first_of(at, i));
+}
+
 /* A row of a block where its query's keys are; what the block has before and after them is 0. */
 static float *row_keys(const head *at, int64_t query, int64_t keys, float *row)
 {
@@ -289,6 +312,9 @@ static float softmax_row(const head *at, int64_t i, int64_t keys, float *score)
     }
     float most = scale_max(score, count, at->s->scale);
     most = at->s->cap > 0.0f ? cap_max(score, count, at->s->cap) : most;
+    if (at->s->bias != NULL) {
+        most = bias_max(score, at->s->bias + distance_of(at, i), count);
+    }
     float sum = bp_v_row_exp(score, count, most);
     bp_v_row_scale(score, count, 1.0f / sum);
     if (at->s->dropout > 0.0) {
@@ -363,11 +389,12 @@ static void forward_task(head *at, const bp_attention_forward_pointers *p, uint6
 }
 
 /* A range of tasks that stays within a head converts its rows and transposes its keys once. */
-static void forward_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+static void forward_over(const bp_host_call *call, const bp_attention_shape *of, uint64_t first,
+                         uint64_t last, uint32_t worker)
 {
     const bp_attention_forward_scalars *scalars = call->scalars;
     const bp_attention_forward_pointers *p = call->pointers;
-    const bp_attention_shape s = bp_attention_forward_shape(call);
+    const bp_attention_shape s = *of;
     uint64_t blocks = bp_cut(scalars->sequence, QUERIES);
     float *score = bp_worker_part(p->work, bp_attention_forward_workspace, call, worker);
     float *rows = score + bp_attention_forward_floats(scalars);
@@ -389,6 +416,12 @@ static void forward_run(const bp_host_call *call, uint64_t first, uint64_t last,
     }
 }
 
+static void forward_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    const bp_attention_shape s = bp_attention_forward_shape(call);
+    forward_over(call, &s, first, last, worker);
+}
+
 const bp_host_kernel BP_ISA(bp_attention_forward) = {bp_attention_forward_tasks, forward_run,
                                                      bp_attention_forward_workspace};
 
@@ -397,3 +430,7 @@ const bp_host_kernel BP_ISA(bp_attention_forward) = {bp_attention_forward_tasks,
 #define BP_PACKED(name)       BP_ISA(bp_##name)
 #define BP_PACKED_BYTES(name) bp_##name##_workspace
 #include "device/host/attention/attention_packed.h"
+
+#define BP_BIASED(name)       BP_ISA(bp_##name)
+#define BP_BIASED_BYTES(name) bp_##name##_workspace
+#include "device/host/attention/attention_biased.h"

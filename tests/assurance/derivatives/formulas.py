@@ -412,6 +412,49 @@ attends("capped scores", 2, 1, True, 0, scalar("cap"), False)
 attends("dropped probabilities", 2, 1, False, 0, 0, True)
 
 
+@case("attention_biased_backward", "at place T + j - i the sum\n"
+      "of p_ij (d_p_ij - d_i), in increasing i")
+def attention_biased():
+    # Three places, both ways: five distances, of which the middle one is of three pairs.
+    length = 3
+    q, k, v, g, scale = A("q", length), A("k", length), A("v", length), A("g", length), scalar("scale")
+    bias = A("bias", 2 * length - 1)
+    score = {(i, j): scale * q[i] * k[j] + bias[length - 1 + j - i] for i in range(length) for j in range(length)}
+
+    def share(i):
+        whole = total(E(score[i, j]) for j in range(length))
+        return {j: E(score[i, j]) / whole for j in range(length)}
+    p = {i: share(i) for i in range(length)}
+    out = {i: total(p[i][j] * v[j] for j in range(length)) for i in range(length)}
+
+    def backward():
+        d_bias, d_q = zeros(2 * length - 1), zeros(length)
+        for i in range(length):
+            d_i = g[i] * out[i]
+            for j in range(length):
+                d_score = p[i][j] * (g[i] * v[j] - d_i)
+                d_bias[length - 1 + j - i] += d_score
+                d_q[i] += scale * d_score * k[j]
+        return {"bias": d_bias, "q": d_q}
+    return {"bias": bias, "q": q}, total(g[i] * out[i] for i in range(length)), backward
+
+
+@case("relative_bias_backward", "sum over the places c of bucket b, in order, and the samples s, in order, of d_bias[s, h, c]")
+def relative_bias():
+    # Two samples of five places in three buckets.
+    bucket = (0, 1, 1, 2, 1)
+    table, g = A("table", 3), A("g", 2, 5)
+    bias = {c: table[bucket[c]] for c in range(5)}
+
+    def backward():
+        d_table = zeros(3)
+        for c in range(5):
+            for s in range(2):
+                d_table[bucket[c]] += g[s, c]
+        return {"table": d_table}
+    return {"table": table}, total(g[s, c] * bias[c] for s in range(2) for c in range(5)), backward
+
+
 @case("attention_packed_backward", "attention_backward, likewise")
 def attention_packed():
     # Two documents in a row of three places: the first of one place, the second of two.

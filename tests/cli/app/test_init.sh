@@ -161,12 +161,12 @@ accepted() {
     net-images) echo pets ;;
     tiny-qwen3) echo classes few names lists scores two texts prompts pairs kto chat text sample ;;
     tiny-gru) echo texts text sample ;;
-    *bert* | tiny-electra) echo names words text ;;
+    *bert* | tiny-electra | tiny-mpnet) echo names words text ;;
     *) echo names pairs text ;;
     esac
 }
 models=("$work/embedder" tiny-bert tiny-qwen3 tiny-gru tiny tiny-llama tiny-gemma3-text tiny-phi3 tiny-neox tiny-roberta
-    tiny-distilbert tiny-electra tiny-modernbert "$work/answers" "$work/net" "$work/net-images")
+    tiny-distilbert tiny-electra tiny-mpnet tiny-modernbert "$work/answers" "$work/net" "$work/net-images")
 [[ -z ${BP_TEST_SHORT:-} ]] || models=(tiny-bert tiny-qwen3 "$work/answers" "$work/net-images")
 for model in "${models[@]}"; do
     wanted=" $(accepted "$model") "

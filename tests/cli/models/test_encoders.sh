@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# RoBERTa, XLM-R, DistilBERT, ELECTRA and ModernBERT as directories (losses and gradients: tests/golden/test_families_golden.c): what is saved is
+# RoBERTa, XLM-R, DistilBERT, ELECTRA, MPNet and ModernBERT as directories (losses and gradients: tests/golden/test_families_golden.c): what is saved is
 # read back, the same bits by any policy, heads, adapters, what is refused.
 # verifies run-1.e4fa
 . "$(dirname "$0")/../lib.sh"
 { for i in $(seq 60); do echo "the number $i and the word of it"; done; } >"$work/text.txt"
 awk 'BEGIN { for (i = 0; i < 40; i++) printf "%d\tthe word %d\n", i % 2, i % 2 ? i : -i }' >"$work/rows.tsv"
 
-for name in roberta distilbert electra modernbert; do
+for name in roberta distilbert electra mpnet modernbert; do
     learn=(train --model "tiny-$name" --task masked-lm --data "$work/text.txt" --max-seq-length 32 --max-steps 8 --quiet --json
         --learning-rate 1e-3)
     rm -rf "$work"/[a-e]

@@ -232,6 +232,13 @@ for model in "tiny-gru --data $work/text" "tiny-lstm --bf16 --data $work/text" "
     awk -v a="${losses[0]}" -v b="${losses[1]}" 'BEGIN { exit !(a > 0 && (a - b) ^ 2 < 1e-6 * a ^ 2) }'
     check $? "$model trains as on the host" "${losses[*]} $out$err"
 done
+# What only the host computes is refused when it is planned, by name: nothing is made.
+for command in plan "train --data $work/text --output-dir $work/none"; do
+    expect 7 'cuda: relative_bias: the device has no kernel' $command --model tiny-mpnet --task masked-lm --max-seq-length 8 \
+        --per-device-train-batch-size 1 --device cuda
+done
+[[ ! -e $work/none ]]
+check $? "and no directory is made for it"
 run generate --model tiny-gru --device cuda --prompt abc --max-new-tokens 4 --output-ids
 check $((code != 0)) "a recurrent model generates" "$out$err"
 expect 0 'step 4/4' train "${common[@]}" --tf32 --output-dir "$work/t"

@@ -21,7 +21,7 @@
 #include "tests/fixtures/plans/spec_case.h"
 
 static const char *const families[] = {"gpt2", "llama", "qwen3",   "gemma", "neox",
-                                       "bert", "mlp",   "electra", "rnn"};
+                                       "bert", "mlp",   "electra", "mpnet", "rnn"};
 static const bp_policy policies[] = {{.kind = BP_POLICY_NONE},
                                      {.kind = BP_POLICY_FULL},
                                      {.kind = BP_POLICY_MEMORY_POOR},

@@ -71,6 +71,14 @@ static void element_types_must_agree_and_have_kernels(void **state)
     assert_int_equal(bp_cuda_plan_launches(&target, &mixed, launches), BP_CUDA_UNSUPPORTED);
 }
 
+static bool hosts_alone(bp_kernel kernel)
+{
+    return kernel == BP_KERNEL_attention_slots || is_of_experts(kernel) ||
+           kernel == BP_KERNEL_attention_biased_forward ||
+           kernel == BP_KERNEL_attention_biased_backward || kernel == BP_KERNEL_relative_bias ||
+           kernel == BP_KERNEL_relative_bias_backward;
+}
+
 /* Scalars of zeros: nothing to do, except for the kernels that always write something. */
 /* verifies device-28.3659 */
 static void an_op_over_nothing_is_no_launch(void **state)
@@ -95,8 +103,7 @@ static void an_op_over_nothing_is_no_launch(void **state)
             scalars[offsetof(bp_square_sums_scalars, chunk) / 8] = 1;
         }
         if (bp_kernel_describe((bp_kernel)kernel)->engine != BP_ENGINE_COMPUTE ||
-            kernel == BP_KERNEL_attention_slots ||
-            is_of_experts((bp_kernel)kernel)) { /* the host's alone */
+            hosts_alone((bp_kernel)kernel)) {
             assert_int_equal(plan((bp_kernel)kernel, scalars, BP_F32, 0, launches),
                              BP_CUDA_UNSUPPORTED);
             continue;

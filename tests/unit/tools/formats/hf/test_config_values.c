@@ -392,6 +392,11 @@ static const struct {
      "'dtype': 'float32', 'bos_token_id': null, 'is_decoder': false, 'embedding_size': 64, "
      "'add_cross_attention': false, 'tie_word_embeddings': true",
      "'embedding_size': 128"},
+    {"mpnet",
+     "'torch_dtype': 'float32', 'layer_norm_eps': 1e-5, 'relative_attention_num_buckets': 32",
+     "'dtype': 'float32', 'layer_norm_eps': 1e-5, 'is_decoder': false, 'add_cross_attention': "
+     "false",
+     "'layer_norm_eps': 1e-12"},
     {"modernbert",
      "'num_hidden_layers': 4, 'global_attn_every_n_layers': 2, 'global_rope_theta': 500, "
      "'local_rope_theta': 50, 'repad_logits_with_grad': false",

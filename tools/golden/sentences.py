@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Makes tests/golden/sentences/NAME: small models of random weights as sentence-transformers saves them, with their
+tokenizers, and vectors.txt, the vectors in float64 that it computes of texts.txt (a line a text).
+
+Run from the repository root: tools/golden/sentences.py [NAME..] (needs torch, transformers, sentence-transformers;
+written with transformers 5.24 and sentence-transformers 6.2; some seconds on one core).
+"""
+import os
+import shutil
+import sys
+import tempfile
+
+import torch
+import transformers
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Transformer
+from sentence_transformers.sentence_transformer.modules import Pooling
+
+OUT = "tests/golden/sentences/"
+TEXTS = ["the word", "The Number of the words", "", "hello, world!", "abc cab bac, a <mask> word.", "é e É zzz",
+         "<s> the </s> word", "numbers  <mask>numbers <mask>  numbers", "a b c a b c a b c a b c a b c a b c a b c a b c a"]
+WORDS = ["[UNK]", "the", "word", "num", "##ber", "##s", "a", "b", "c", "##a", "##b", "##c", "e", "##e", "hello", "world",
+         "of", ",", ".", "!"]
+
+
+def drawn(model, seed):
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_(torch.randn(p.shape, generator=generator) * 0.3)
+    return model
+
+
+def saved(name, model, tokenizer, length, modules):
+    folder = OUT + name
+    shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as base:
+        model.save_pretrained(base)
+        tokenizer.save_pretrained(base)
+        first = Transformer(base)
+        first.max_seq_length = length
+        whole = SentenceTransformer(modules=[first] + modules, device="cpu")
+        whole.save(folder, create_model_card=False)
+        vectors = whole.double().encode(TEXTS, batch_size=4, convert_to_tensor=True)
+    with open(folder + "/vectors.txt", "w", encoding="utf-8") as f:
+        f.writelines(" ".join(f"{x:.9f}" for x in v.tolist()) + "\n" for v in vectors)
+    for extra in ("README.md", ".gitattributes"):
+        if os.path.exists(f"{folder}/{extra}"):
+            os.remove(f"{folder}/{extra}")
+    print(name, tuple(vectors.shape), sorted(os.listdir(folder)))
+
+
+def mpnet():
+    words = ["<s>", "<pad>", "</s>"] + WORDS + ["<mask>"]
+    tokenizer = transformers.MPNetTokenizer(vocab={w: i for i, w in enumerate(words)})
+    config = transformers.MPNetConfig(vocab_size=len(words), hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+                                      intermediate_size=24, max_position_embeddings=34, layer_norm_eps=1e-5)
+    saved("mpnet", drawn(transformers.MPNetModel(config), 1), tokenizer, 20, [Pooling(16, pooling_mode="mean")])
+
+
+def main():
+    torch.set_num_threads(1)
+    os.makedirs(OUT, exist_ok=True)
+    with open(OUT + "texts.txt", "w", encoding="utf-8") as f:
+        f.writelines(t + "\n" for t in TEXTS)
+    for name in sys.argv[1:] or ["mpnet"]:
+        globals()[name]()
+
+
+if __name__ == "__main__":
+    main()
