@@ -158,6 +158,7 @@ static uint64_t keys_of(const bp_llama_shape *shape)
 typedef struct building {
     const bp_stage_call *call;
     const bp_llama_config *own;
+    bp_ref lengths;   /* of samples, where the model declares them */
     const void *near; /* longrope's divisors, where the config has them */
     const void *far;
     bp_llama_shape shape;
@@ -249,6 +250,12 @@ static bool is_near(const building *b)
     return b->own->window != 0 && (near->listed == 0 || bp_layer_in(near, b->call->stage - 1));
 }
 
+/* Half a window to each side, itself among both, as transformers has it. */
+static uint64_t window_of(const bp_llama_config *own)
+{
+    return own->both_ways ? own->window / 2 + 1 : own->window;
+}
+
 static bp_rotary find_rotary(const building *b)
 {
     const bp_llama_config *own = b->own;
@@ -289,7 +296,10 @@ static uint32_t describe_attention(const building *b, uint32_t x)
                       .kv_heads = (uint32_t)s->kv_heads,
                       .head_width = s->head_width,
                       .dropout = {b->call->stage, own->stack.attention_dropout},
-                      .window = is_near(b) ? own->window : 0,
+                      .bidirectional = own->both_ways,
+                      .padded = own->both_ways,
+                      .lengths = b->lengths,
+                      .window = is_near(b) ? window_of(own) : 0,
                       .scale = own->attention_scale,
                       .cap = own->attention_cap}};
     if (own->fused) {
@@ -388,6 +398,7 @@ void bp_llama_block_describe(const bp_builder *builder, const bp_stage_call *cal
     const char *bytes = (const char *)config;
     building b = {.call = call,
                   .own = &own,
+                  .lengths = builder->input[BP_INPUT_LENGTHS],
                   .near = bytes + BP_FAMILY_MEMBER(bp_llama_long, near),
                   .far = bytes + BP_FAMILY_MEMBER(bp_llama_long, far),
                   .shape = bp_llama_shape_of(config)};

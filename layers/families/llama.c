@@ -355,6 +355,13 @@ static bp_status llama_check(const bp_spec *spec, bp_error *error)
     if (own.experts > 0) {
         BP_TRY(llama_check_experts(spec, error));
     }
+    if (own.both_ways && (config->task == BP_TASK_CAUSAL_LM || spec->generate_context > 0)) {
+        return bp_error_set(error, BP_ERR_USAGE, "llama",
+                            "this model reads in both directions (use_bidirectional_attention): it "
+                            "does not generate, and its tasks are embedding, classification, "
+                            "regression and reranking",
+                            "task");
+    }
     return bp_causal_check(spec, "llama", error);
 }
 

@@ -58,6 +58,8 @@ typedef struct bp_llama_config {
     bool norm_bias;   /* and a bias */
     bool ungated;     /* up, hidden_act and down, without a gate (Arcee, StarCoder2) */
     bool drops_first; /* embedding_dropout is that of the embedding (StarCoder2) */
+    bool both_ways;   /* every position looks at all, through half a window to both sides
+                         (use_bidirectional_attention of Gemma 3) */
     bp_llama_norms norms;
     bp_llama_names names;
     bp_gate gate;

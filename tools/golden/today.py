@@ -207,6 +207,19 @@ def gemma3():
     stream("gemma3_two_bases", v, "Gemma3Text", config, 67, kin="gemma3")
     stream("gemma3_inside", v, "Gemma3Text", Inside(config), 67, kin="gemma3")
     stream("gemma3_lora", {**v, **LORA}, "Gemma3Text", config, 92, kin="gemma3")
+    v = {**BASE, "layers": 3, "task": 2, "classes": 3, "batch": 4}
+    config = llama_like(v, "Gemma3Text", hidden_activation="gelu_pytorch_tanh", query_pre_attn_scalar=8, sliding_window=5,
+                        use_bidirectional_attention=True, pad_token_id=0, num_labels=3, problem_type=families.PROBLEM[2],
+                        layer_types=["sliding_attention", "full_attention", "sliding_attention"], attn_implementation="sdpa")
+    generator = torch.Generator().manual_seed(97)
+    model = families.draw(transformers.Gemma3TextForSequenceClassification(config), generator)
+    with torch.no_grad():
+        for key, p in model.named_parameters():
+            if "norm" in key:
+                p.sub_(1.0).copy_(p.float().double())
+    model.model.embed_tokens.embed_scale = model.model.embed_tokens.embed_scale.double()
+    with qwen3.WithConfig(config, "Gemma3TextForSequenceClassification"):
+        families.judge("families/gemma3_classes_both_ways", model, v, [9, 3, 1, 5], generator)
 
 
 def phi3():

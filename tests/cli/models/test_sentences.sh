@@ -13,7 +13,7 @@ agree() {
         { for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); bad += d * d > 4e-10; most = $i * $i > most ? $i * $i : most } }
         END { exit !(NR == 9 && !bad && most > 0.01) }'
 }
-for name in mpnet; do
+for name in mpnet gemma; do
     vectors=
     for more in "--per-device-eval-batch-size 1" "--per-device-eval-batch-size 9 --threads 1" "--kernels portable" \
         "--length-buckets none"; do
@@ -48,4 +48,16 @@ expect 2 'pad_token_id has to be 1' plan --model "$work/x"
 sed 's/"hidden_act": "gelu"/"hidden_act": "silu"/' $golden/mpnet/config.json >"$work/x/config.json"
 expect 4 'hidden_act' plan --model "$work/x"
 expect 2 'question-answering is implemented for bert alone' plan --model $golden/mpnet --task question-answering
+for task in causal-lm masked-lm token-classification dpo; do
+    expect 2 '' plan --model $golden/gemma --task $task
+done
+expect 2 'use_bidirectional_attention' plan --model $golden/gemma --task causal-lm
+expect 2 'use_bidirectional_attention' export --model "$work/o-gemma" --to "$work/x.gguf"
+grep -q '"use_bidirectional_attention": true' "$work/o-gemma/config.json" && grep -q '"sliding_window": 6' "$work/o-gemma/config.json"
+check $? "gemma: both are written as they were read" "$(cat "$work/o-gemma/config.json")"
+cp -r $golden/gemma "$work/y"
+sed -i 's/"use_bidirectional_attention": true/"use_bidirectional_attention": null/' "$work/y/config.json"
+expect 0 '' plan --model "$work/y" --task causal-lm
+sed -i 's/\.normalize\.Normalize/.dense.Dense/; s/2_Normalize/2_Dense/' "$work/y/modules.json"
+expect 4 'Dense: the module is not implemented' plan --model "$work/y" --task embedding
 finish

@@ -187,6 +187,10 @@ static bp_status gemma2_exports(const bp_model_config *config, bp_error *error)
 
 static bp_status gemma3_exports(const bp_model_config *config, bp_error *error)
 {
+    if (bp_llama_config_of(config).both_ways) {
+        return bp_gguf_refuse_export(error, "readers of this architecture read from left to right",
+                                     "use_bidirectional_attention");
+    }
     return later_exports(config, LAYERS_27B_3, EVERY_3, error);
 }
 

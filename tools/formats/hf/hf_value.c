@@ -408,6 +408,9 @@ static bp_status take_labels(bp_hf_reading *r, const bp_row *row, bp_json_event 
 static bp_status hf_value_take_flag(bp_hf_reading *r, const bp_row *row, const bp_json_event *event)
 {
     const bool value = (event->kind == BP_JSON_TRUE) == (row->kind == BP_ROW_FLAG);
+    if (event->kind == BP_JSON_NULL && (row->flags & BP_ROW_SPARSE) != 0) {
+        return BP_OK; /* the usual value */
+    }
     if (event->kind != BP_JSON_TRUE && event->kind != BP_JSON_FALSE) {
         return bp_hf_value_refuse(r, row, event);
     }
