@@ -27,9 +27,24 @@ typedef enum bp_bert_parameter {
     BP_BERT_BLOCK_PARAMETERS
 } bp_bert_parameter;
 
-/* Number of the first parameter of block `index`: after those of the embeddings. */
-/* Number of a block's first parameter, where `before` come before the first block's. */
-uint32_t bp_bert_block_first(uint32_t before, uint32_t index);
+/* The same of BP_NOMIC. */
+typedef enum bp_nomic_parameter {
+    BP_NOMIC_QKV,
+    BP_NOMIC_O,
+    BP_NOMIC_NORM_1_WEIGHT,
+    BP_NOMIC_NORM_1_BIAS,
+    BP_NOMIC_UP,
+    BP_NOMIC_GATE,
+    BP_NOMIC_DOWN,
+    BP_NOMIC_NORM_2_WEIGHT,
+    BP_NOMIC_NORM_2_BIAS,
+    BP_NOMIC_BLOCK_PARAMETERS
+} bp_nomic_parameter;
+
+/* How many parameters a block has, and the number of the first of block `index`: after those of the
+ * embeddings. */
+uint32_t bp_bert_block_parameters(const bp_bert_config *own);
+uint32_t bp_bert_block_first(const bp_model_config *config, uint32_t index);
 
 /* Width of the embeddings, and whether a dense layer brings them to the blocks'. */
 uint64_t bp_bert_embedding_width(const bp_bert_config *own);

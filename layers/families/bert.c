@@ -37,7 +37,7 @@ bool bp_bert_projects(const bp_bert_config *own)
 static uint32_t head_first(const bp_model_config *config)
 {
     const bp_bert_config own = bp_bert_config_of(config);
-    return bp_bert_block_first(bp_bert_embeddings(config), own.stack.layers);
+    return bp_bert_block_first(config, own.stack.layers);
 }
 
 static uint32_t bert_stage_count(const bp_model_config *config)
@@ -58,7 +58,7 @@ static uint32_t bert_parameter_stage(const bp_model_config *config, uint32_t par
     if (parameter < before) {
         return own.buckets > 0 && parameter + 1 == before ? 1 : 0;
     }
-    const uint32_t block = (parameter - before) / BP_BERT_BLOCK_PARAMETERS;
+    const uint32_t block = (parameter - before) / bp_bert_block_parameters(&own);
     return block < own.stack.layers ? 1 + block : own.stack.layers + 1;
 }
 
@@ -109,7 +109,8 @@ static const bert_names bert_names_of[BP_BERT_KINDS] = {
                   "mpnet.encoder.layer.",
                   {"attention.attn.q", "attention.attn.k", "attention.attn.v", "attention.attn.o",
                    "attention.LayerNorm", "intermediate.dense", "output.dense",
-                   "output.LayerNorm"}}};
+                   "output.LayerNorm"}},
+    [BP_NOMIC] = {"nomic_bert.embeddings.", "nomic_bert.encoder.layers.", {NULL}}};
 
 static void bert_publish_block(bp_builder *builder, const bp_model_config *config, uint32_t index)
 {
@@ -131,6 +132,30 @@ static void bert_publish_block(bp_builder *builder, const bp_model_config *confi
         char *end = bp_name_append_number(bp_name_append(prefix, names->block), index);
         bp_name_append(bp_name_append(end, "."), names->module[i / 2]);
         bp_publish_dense(builder, prefix, &row, false, i / 2 < 2 ? w / own.stack.heads : 0);
+    }
+}
+
+/* The products of a block have no biases, and one weight for queries, keys and values. */
+static void nomic_publish_block(bp_builder *builder, const bp_model_config *config, uint32_t index)
+{
+    const bp_bert_config own = bp_bert_config_of(config);
+    const double range = own.stack.initializer_range;
+    const uint64_t w = own.stack.width, inner = bp_transformer_inner(&own.stack);
+    const bp_publish_row rows[BP_NOMIC_BLOCK_PARAMETERS] = {
+        [BP_NOMIC_QKV] = {"attn.Wqkv.weight", {3 * w, w}, BP_INIT_NORMAL, range},
+        [BP_NOMIC_O] = {"attn.out_proj.weight", {w, w}, BP_INIT_NORMAL, range},
+        [BP_NOMIC_NORM_1_WEIGHT] = {"norm1.weight", {w, 0}, BP_INIT_ONES, 0.0},
+        [BP_NOMIC_NORM_1_BIAS] = {"norm1.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
+        [BP_NOMIC_UP] = {"mlp.fc11.weight", {inner, w}, BP_INIT_NORMAL, range},
+        [BP_NOMIC_GATE] = {"mlp.fc12.weight", {inner, w}, BP_INIT_NORMAL, range},
+        [BP_NOMIC_DOWN] = {"mlp.fc2.weight", {w, inner}, BP_INIT_NORMAL, range},
+        [BP_NOMIC_NORM_2_WEIGHT] = {"norm2.weight", {w, 0}, BP_INIT_ONES, 0.0},
+        [BP_NOMIC_NORM_2_BIAS] = {"norm2.bias", {w, 0}, BP_INIT_ZEROS, 0.0}};
+    char prefix[BP_NAME_BYTES];
+    char *end = bp_name_append(prefix, bert_names_of[own.kind].block);
+    bp_name_append(bp_name_append_number(end, index), ".");
+    for (uint32_t i = 0; i < BP_NOMIC_BLOCK_PARAMETERS; i++) {
+        bp_publish_dense(builder, prefix, &rows[i], false, 0);
     }
 }
 
@@ -174,13 +199,17 @@ static void bert_parameters(bp_builder *builder, const bp_model_config *config)
         {"word_embeddings.weight", {config->vocabulary, w}, BP_INIT_NORMAL, range},
         {"position_embeddings.weight", {position_rows(config), w}, BP_INIT_NORMAL, range},
         {"token_type_embeddings.weight", {own.types, w}, BP_INIT_NORMAL, range}};
-    const bp_publish_row norm[] = {{"LayerNorm.weight", {w, 0}, BP_INIT_ONES, 0.0},
-                                   {"LayerNorm.bias", {w, 0}, BP_INIT_ZEROS, 0.0}};
+    const bool nomic = own.kind == BP_NOMIC;
+    const bp_publish_row norm[] = {
+        {nomic ? ".weight" : "LayerNorm.weight", {w, 0}, BP_INIT_ONES, 0.0},
+        {nomic ? ".bias" : "LayerNorm.bias", {w, 0}, BP_INIT_ZEROS, 0.0}};
     for (uint32_t i = 0; i < (own.types > 0 ? 3 : 2); i++) {
-        bp_publish_table(builder, prefix, &tables[i]);
+        if (i != POSITION_TABLE || !nomic) {
+            bp_publish_table(builder, prefix, &tables[i]);
+        }
     }
-    bp_publish(builder, prefix, &norm[0]);
-    bp_publish(builder, prefix, &norm[1]);
+    bp_publish(builder, nomic ? "nomic_bert.emb_ln" : prefix, &norm[0]);
+    bp_publish(builder, nomic ? "nomic_bert.emb_ln" : prefix, &norm[1]);
     if (bp_bert_projects(&own)) {
         const bp_publish_row weight = {"weight", {own.stack.width, w}, BP_INIT_NORMAL, range};
         const bp_publish_row bias = {"bias", {own.stack.width, 0}, BP_INIT_ZEROS, 0.0};
@@ -195,7 +224,11 @@ static void bert_parameters(bp_builder *builder, const bp_model_config *config)
         bp_publish_table(builder, "mpnet.encoder.", &distances);
     }
     for (uint32_t i = 0; i < own.stack.layers; i++) {
-        bert_publish_block(builder, config, i);
+        if (nomic) {
+            nomic_publish_block(builder, config, i);
+        } else {
+            bert_publish_block(builder, config, i);
+        }
     }
     bp_bert_head_publish(builder, config);
 }
@@ -206,16 +239,17 @@ static bp_embedding describe_embedding(const bp_builder *builder)
     const bp_bert_config own = bp_bert_config_of(config);
     /* Where the loss reads padding too, transformers' table of words keeps that row as it is. */
     const int64_t padding = config->pad_token;
+    const bool nomic = own.kind == BP_NOMIC;
     const bool reads = (config->task == BP_TASK_ANSWERS || has_padding_position(config)) &&
                        padding < (int64_t)config->vocabulary;
     return (bp_embedding){.token = TOKEN_TABLE,
-                          .position = POSITION_TABLE,
+                          .position = nomic ? BP_NO_PARAMETER : POSITION_TABLE,
                           .vocabulary = config->vocabulary,
                           .positions = position_rows(config) - own.position_first,
                           .position_first = own.position_first,
                           .width = bp_bert_embedding_width(&own),
                           .types = own.types,
-                          .type = TYPE_TABLE,
+                          .type = nomic ? POSITION_TABLE : TYPE_TABLE, /* the second table */
                           .still = reads && padding >= 0 ? (uint64_t)padding + 1 : 0};
 }
 
@@ -348,17 +382,37 @@ static bp_status bert_check_ranges(const bp_spec *spec, bp_error *error)
     return bp_real_ranges_check(&dropout, 1, "bert", error);
 }
 
-static bp_status bert_check(const bp_spec *spec, bp_error *error)
+/* What the models say that their configuration does not. */
+static bp_status bert_check_kind(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
-    BP_TRY(bert_check_ranges(spec, error));
+    if (own.kind == BP_NOMIC && config->task == BP_TASK_MASKED_LM) {
+        return bp_error_set(
+            error, BP_ERR_USAGE, "nomic_bert",
+            "masked-lm is not implemented for this family: its tasks are embedding, "
+            "classification, regression, reranking and token-classification",
+            "task");
+    }
+    if (own.kind == BP_NOMIC && own.stack.heads > 0 && own.stack.width / own.stack.heads % 2 != 0) {
+        return bp_error_set(error, BP_ERR_USAGE, "nomic_bert",
+                            "rotary positions need heads of an even width", "num_attention_heads");
+    }
     if (own.kind == BP_MPNET && config->pad_token != (int64_t)own.position_first - 1) {
         return bp_error_set(error, BP_ERR_USAGE, "mpnet",
                             "the model's padding is token 1, whatever the configuration says; "
                             "pad_token_id has to be 1",
                             "pad_token_id");
     }
+    return BP_OK;
+}
+
+static bp_status bert_check(const bp_spec *spec, bp_error *error)
+{
+    const bp_model_config *config = &spec->config;
+    const bp_bert_config own = bp_bert_config_of(config);
+    BP_TRY(bert_check_ranges(spec, error));
+    BP_TRY(bert_check_kind(spec, error));
     if (config->task == BP_TASK_ANSWERS && own.kind != BP_BERT) {
         return bp_error_set(error, BP_ERR_USAGE, "bert",
                             "question-answering is implemented for bert alone", "task");

@@ -4,7 +4,8 @@
  * it: the same names, layouts and numerics. Tokens have type 0, but where the spec has pairs.
  * RoBERTa (Liu et al., arXiv 1907.11692), DistilBERT (Sanh et al., arXiv 1910.01108), ELECTRA
  * (Clark et al., arXiv 2003.10555) and MPNet (Song et al., arXiv 2004.09297) are the same blocks
- * with other names and heads. */
+ * with other names and heads. nomic-bert (Nussbaum et al., arXiv 2402.01613) has blocks of its own.
+ */
 /* Installed as part of <bedplate/spec.h>. */
 #ifndef BP_LAYERS_BERT_H
 #define BP_LAYERS_BERT_H
@@ -17,6 +18,7 @@ typedef enum bp_bert_kind {
     BP_DISTILBERT, /* no types; dropout behind the mlp alone */
     BP_ELECTRA,    /* embeddings of another width, which a dense layer brings to the blocks' */
     BP_MPNET,      /* RoBERTa's without types, and with a table of distances for all blocks */
+    BP_NOMIC,      /* rotary positions, a gate, no biases but of norms (nomic-embed-text) */
     BP_BERT_KINDS
 } bp_bert_kind;
 
@@ -29,6 +31,7 @@ typedef struct bp_bert_config {
     uint32_t position_first;   /* row of the first position */
     uint32_t embedding;        /* embedding_size; 0: width */
     uint32_t buckets;          /* relative_attention_num_buckets; 0: no table of distances */
+    double rope_theta;         /* of rotary positions; 0: a table of positions */
 } bp_bert_config;
 
 bp_bert_config bp_bert_config_of(const bp_model_config *config);

@@ -32,6 +32,8 @@ static const char *const bert_head_names[BP_BERT_KINDS][NAMES] = {
                  "cls.predictions.transform.LayerNorm.bias", "cls.predictions.bias"},
     [BP_ROBERTA] = ROBERTA_HEADS,
     [BP_MPNET] = ROBERTA_HEADS,
+    [BP_NOMIC] = {"nomic_bert.pooler.dense.weight", "nomic_bert.pooler.dense.bias",
+                  "classifier.weight", "classifier.bias"},
     [BP_DISTILBERT] = {"pre_classifier.weight", "pre_classifier.bias", "classifier.weight",
                        "classifier.bias", "vocab_transform.weight", "vocab_transform.bias",
                        "vocab_layer_norm.weight", "vocab_layer_norm.bias", "vocab_projector.bias"},
@@ -62,8 +64,8 @@ static bp_head_kind head_kind(uint32_t kind, bp_task task, uint32_t row)
     if (task < BP_TASK_CLASSES) {
         return kind == BP_DISTILBERT || kind == BP_ELECTRA ? BP_HEAD_NONE : BP_HEAD_OUTPUT;
     }
-    return kind == BP_BERT && bp_task_scores_samples(task) && row < SCORE ? BP_HEAD_OUTPUT
-                                                                          : BP_HEAD_TASK;
+    const bool pooler = (kind == BP_BERT || kind == BP_NOMIC) && row < SCORE;
+    return pooler && bp_task_scores_samples(task) ? BP_HEAD_OUTPUT : BP_HEAD_TASK;
 }
 
 void bp_bert_head_publish(bp_builder *builder, const bp_model_config *config)

@@ -32,7 +32,8 @@ static void check(const char *name, const char *variant, uint32_t loss_rows, bp_
     const bp_outcome outcome = model_fixture_step(&r);
     const double loss = reference_number(&ref.file, "loss", 0),
                  norm = reference_number(&ref.file, "norm", 0);
-    if (fabs(outcome.loss - loss) > 1e-6 * loss || fabs(outcome.norm - norm) > 1e-5 * norm) {
+    if (!(fabs(outcome.loss - loss) <= 1e-6 * loss) || /* what is no number is wrong too */
+        !(fabs(outcome.norm - norm) <= 1e-5 * norm)) {
         fail_msg("%s: loss %.9g for %.9g, norm %.9g for %.9g", name, outcome.loss, loss,
                  outcome.norm, norm);
     }
@@ -160,7 +161,7 @@ static void test_curves(void **state)
                          found = model_fixture_step(&r).loss;
             const double error = fabs(found - wanted) / wanted;
             worst = fmax(worst, error);
-            if (error > 1e-4) {
+            if (!(error <= 1e-4)) {
                 fail_msg("%s: loss %.9g for %.9g in step %u", cases[i], found, wanted, step);
             }
         }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes tests/golden/families/{bert,roberta,xlm_roberta,distilbert,electra,mpnet,modernbert}_*.safetensors: what transformers' classes compute in
+"""Makes tests/golden/families/{bert,roberta,xlm_roberta,distilbert,electra,mpnet,nomic_bert,modernbert}_*.safetensors: what transformers' classes compute in
 float64, in the files of tools/golden/families.py, with their config.json in the tensor `config`.
 
 Run from the repository root: tools/golden/encoders.py (needs what quantised.py needs; some seconds on one core).
@@ -56,6 +56,32 @@ def mpnet(v, **more):
                 pad_token_id=v["pad"], attn_implementation="eager", **more)
 
 
+def nomic_bert(v, **more):
+    return dict(vocab_size=v["vocabulary"], max_position_embeddings=v["positions"], hidden_size=v["width"],
+                num_hidden_layers=v["layers"], num_attention_heads=v["heads"], intermediate_size=v["inner"],
+                layer_norm_eps=v.get("epsilon", 1e-12), type_vocab_size=v.get("types", 2), pad_token_id=v["pad"],
+                rope_parameters={"rope_type": "default", "rope_theta": v.get("rope_theta", 1000.0)},
+                attn_implementation="sdpa", **more)
+
+
+def nomic_names(tensors):
+    """Names and layouts of nomic-embed-text's files, as transformers saves them too."""
+    words = [(".layers.", ".encoder.layers."), ("embeddings.LayerNorm", "emb_ln"), ("self_attn.o_proj", "attn.out_proj"),
+             ("up_proj", "fc11"), ("gate_proj", "fc12"), ("down_proj", "fc2"), ("post_attention_layernorm", "norm1"),
+             ("post_mlp_layernorm", "norm2")]
+    named = {}
+    for own, tensor in tensors.items():
+        name = own
+        for ours, theirs in words:
+            name = name.replace(ours, theirs)
+        if "self_attn.q_proj.weight" in name:
+            parts = [tensors[own.replace(".q_proj", f".{k}_proj")] for k in "qkv"]
+            named[name.replace("self_attn.q_proj", "attn.Wqkv")] = np.ascontiguousarray(np.concatenate(parts))
+        elif "self_attn." not in name:
+            named[name] = tensor
+    return named
+
+
 def modernbert(v, **more):
     return dict(vocab_size=v["vocabulary"], max_position_embeddings=v["positions"], hidden_size=v["width"],
                 num_hidden_layers=v["layers"], num_attention_heads=v["heads"], intermediate_size=v["inner"],
@@ -66,7 +92,7 @@ def modernbert(v, **more):
 
 
 KINDS = {"bert": ("Bert", bert), "modernbert": ("ModernBert", modernbert), "roberta": ("Roberta", roberta), "xlm_roberta": ("XLMRoberta", roberta), "distilbert": ("DistilBert", distilbert),
-         "electra": ("Electra", electra), "mpnet": ("MPNet", mpnet)}
+         "electra": ("Electra", electra), "mpnet": ("MPNet", mpnet), "nomic_bert": ("NomicBert", nomic_bert)}
 
 
 def turned(q, k, cos, sin, unsqueeze_dim=1):
@@ -118,7 +144,8 @@ def case(name, kind, v, lengths, seed):
         quantised.take_codes(model)
     if v.get("rank"):
         every = {"distilbert": ["q_lin", "k_lin", "v_lin", "out_lin", "lin1", "lin2"], "modernbert": ["Wqkv", "Wo", "Wi"],
-                 "mpnet": ["q", "k", "v", "o", "intermediate.dense", "output.dense"]}.get(
+                 "mpnet": ["q", "k", "v", "o", "intermediate.dense", "output.dense"],
+                 "nomic_bert": ["o_proj", "up_proj", "gate_proj", "down_proj"]}.get(
             kind, ["query", "key", "value", "intermediate.dense", "output.dense"])
         model = peft.get_peft_model(model, peft.LoraConfig(r=v["rank"], lora_alpha=v["alpha"], lora_dropout=0.0,
                                                            target_modules=every, task_type="SEQ_CLS")).double()
@@ -145,7 +172,12 @@ def case(name, kind, v, lengths, seed):
                "labels": labels.numpy().view(np.int32) if numbers else labels.numpy().astype(np.int32),
                "logits": logits.reshape(-1, logits.shape[-1]),
                "config": np.frombuffer(text.encode(), np.uint8)}
+    if kind == "nomic_bert":
+        save = families.save_file
+        families.save_file = lambda tensors, path, metadata: save(nomic_names(tensors), path, metadata=metadata)
     finish("families/" + name, model, lambda _: model(**inputs, labels=target).loss, v, tensors)
+    if kind == "nomic_bert":
+        families.save_file = save
 
 
 def main():
@@ -177,6 +209,12 @@ def main():
     case("mpnet_far", "mpnet", {**own, "task": REGRESSION, "classes": 1, "positions": 160, "sequence": 150, "batch": 3},
          [150, 131, 40], 126) # distances of every bucket
     own["pad"] = 0
+    case("nomic_bert_classes", "nomic_bert", {**own, "task": CLASSES, "classes": 3}, [9, 4, 1, 6], 130)
+    case("nomic_bert_tokens_two_micros", "nomic_bert", {**own, "task": TOKENS, "classes": 5, "batch": 2, "accumulation": 2,
+                                                        "heads": 4, "rope_theta": 500.0}, [9, 2, 7, 3], 131)
+    case("nomic_bert_regression", "nomic_bert", {**own, "task": REGRESSION, "classes": 1, "heads": 1, "layers": 3,
+                                                 "epsilon": 1e-5}, [9, 9, 2, 5], 132)
+    case("nomic_bert_ranking", "nomic_bert", {**own, "task": RANKING, "classes": 1, "layers": 1, "types": 1}, [9, 4, 1, 6], 133)
     case("bert_ranking", "bert", {**own, "task": RANKING, "classes": 1, "rank": 2, "alpha": 4, "all_linear": 1}, [9, 4, 1, 6], 111)
     case("distilbert_masked", "distilbert", {**own, "task": MASKED}, [9, 4, 7, 6], 76)
     case("distilbert_classes", "distilbert", {**own, "task": CLASSES, "classes": 4, "heads": 1}, [9, 4, 1, 6], 77)

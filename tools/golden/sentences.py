@@ -72,12 +72,20 @@ def gemma():
           [Pooling(16, pooling_mode="mean"), Normalize()])
 
 
+def nomic():
+    words = ["[PAD]", "[CLS]", "[SEP]"] + WORDS + ["[MASK]"]
+    tokenizer = transformers.BertTokenizer(vocab={w: i for i, w in enumerate(words)})
+    config = transformers.NomicBertConfig(vocab_size=len(words), hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+                                          intermediate_size=24, max_position_embeddings=32)
+    saved("nomic", drawn(transformers.NomicBertModel(config), 3), tokenizer, 20, [Pooling(16, pooling_mode="mean")])
+
+
 def main():
     torch.set_num_threads(1)
     os.makedirs(OUT, exist_ok=True)
     with open(OUT + "texts.txt", "w", encoding="utf-8") as f:
         f.writelines(t + "\n" for t in TEXTS)
-    for name in sys.argv[1:] or ["mpnet", "gemma"]:
+    for name in sys.argv[1:] or ["mpnet", "gemma", "nomic"]:
         globals()[name]()
 
 

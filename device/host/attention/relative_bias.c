@@ -19,14 +19,14 @@ static uint64_t bucket_of(const bp_relative_bias_scalars *s, uint64_t c)
     return first + bp_least(own + (uint64_t)(grown + 0x1p-20), half - 1);
 }
 
-static uint64_t bias_tasks(const void *scalars)
+static uint64_t relative_tasks(const void *scalars)
 {
     const bp_relative_bias_scalars *s = scalars;
     return (uint64_t)s->heads;
 }
 
 /* A task is a head. */
-static void bias_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+static void relative_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
     (void)worker;
     const bp_relative_bias_scalars *s = call->scalars;
@@ -42,15 +42,15 @@ static void bias_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
     }
 }
 
-static uint64_t bias_backward_tasks(const void *scalars)
+static uint64_t relative_backward_tasks(const void *scalars)
 {
     const bp_relative_bias_backward_scalars *s = scalars;
     return (uint64_t)s->heads;
 }
 
 /* The head's sums of all buckets. */
-static void bias_sums(const bp_relative_bias_backward_scalars *s, const float *d_bias,
-                      uint64_t head, float sum[BUCKETS_MOST])
+static void relative_sums(const bp_relative_bias_backward_scalars *s, const float *d_bias,
+                          uint64_t head, float sum[BUCKETS_MOST])
 {
     const bp_relative_bias_scalars of = {s->sequence, s->heads, s->buckets, s->most};
     const uint64_t places = 2 * (uint64_t)s->sequence, heads = (uint64_t)s->heads;
@@ -62,8 +62,8 @@ static void bias_sums(const bp_relative_bias_backward_scalars *s, const float *d
     }
 }
 
-static void bias_backward_run(const bp_host_call *call, uint64_t first, uint64_t last,
-                              uint32_t worker)
+static void relative_backward_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                                  uint32_t worker)
 {
     (void)worker;
     const bp_relative_bias_backward_scalars *s = call->scalars;
@@ -76,13 +76,13 @@ static void bias_backward_run(const bp_host_call *call, uint64_t first, uint64_t
             sum[b] =
                 s->accumulate != 0 ? bp_element_load(p->d_table, b * heads + head, type) : 0.0f;
         }
-        bias_sums(s, p->d_bias, head, sum);
+        relative_sums(s, p->d_bias, head, sum);
         for (uint64_t b = 0; b < buckets; b++) {
             bp_element_store(p->d_table, b * heads + head, sum[b], type);
         }
     }
 }
 
-const bp_host_kernel bp_host_relative_bias = {bias_tasks, bias_run, NULL};
-const bp_host_kernel bp_host_relative_bias_backward = {bias_backward_tasks, bias_backward_run,
-                                                       NULL};
+const bp_host_kernel bp_host_relative_bias = {relative_tasks, relative_run, NULL};
+const bp_host_kernel bp_host_relative_bias_backward = {relative_backward_tasks,
+                                                       relative_backward_run, NULL};

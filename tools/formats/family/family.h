@@ -41,6 +41,7 @@ typedef enum bp_row_kind {
     BP_ROW_CLASSES, /* architectures: a list; a name tells the task */
     BP_ROW_PROBLEM, /* problem_type: null or a kind of classification */
     BP_ROW_ROPE,    /* rope_scaling, rope_parameters: null or an object (hf_rope.h) */
+    BP_ROW_THETA,   /* rope_parameters of rope_type "default": the member is rope_theta */
     /* What has to be so: */
     BP_ROW_ONE,   /* 1 */
     BP_ROW_TEXT,  /* one of the words "a|b", which mean the same: the first is written */
@@ -76,7 +77,7 @@ enum {
     BP_ROW_RESOLVED = 8, /* of COUNT_NULL: 0 is written as what it means */
     BP_ROW_SPARSE = 16   /* the same: 0 is not written; nor is the usual COUNT, nor a FLAG that is
                             not set; of REAL_NULL: null is 0; of what has to be so: null says
-                            nothing */
+                            nothing, and 1.0 is ONE */
 };
 
 typedef struct bp_row {

@@ -63,6 +63,7 @@ void bp_row_words(bp_text *text, const bp_row *row)
                            "\"multi_label_classification\" or \"regression\"",
         [BP_ROW_ROPE] = "null or an object of rope_type \"default\", \"llama3\", \"linear\", "
                         "\"dynamic\", \"yarn\" or \"longrope\"",
+        [BP_ROW_THETA] = "null or an object of rope_type \"default\" with a rope_theta",
         [BP_ROW_ONE] = "1",
         [BP_ROW_TRUE] = "true",
         [BP_ROW_FALSE] = "false",

@@ -175,6 +175,12 @@ static void hf_config_write_put_row(bp_json_writer *json, const bp_model_config 
     case BP_ROW_ROPE:
         bp_hf_rope_put(json, row->key, config);
         break;
+    case BP_ROW_THETA:
+        bp_json_put_open(json, row->key, '{');
+        bp_row_put(json, "rope_theta", config, row + 1); /* whose row comes next */
+        bp_json_put_text(json, "rope_type", "default");
+        bp_json_put_close(json);
+        break;
     default:
         if (BP_ROW_STORED(row->kind)) {
             put_stored(json, config, row);

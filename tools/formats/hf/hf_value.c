@@ -362,6 +362,34 @@ static bp_status take_class(bp_hf_reading *r, const bp_row *row, const bp_json_e
     return BP_OK;
 }
 
+/* Rotary positions without a scaling: an object of which two members count. */
+static bp_status take_theta(bp_hf_reading *r, const bp_row *row, bp_json_event *event)
+{
+    if (event->kind == BP_JSON_NULL) {
+        return BP_OK;
+    }
+    if (event->kind != BP_JSON_OBJECT_BEGIN) {
+        return bp_hf_value_refuse(r, row, event);
+    }
+    BP_TRY(bp_json_next(&r->json, event));
+    while (event->kind == BP_JSON_KEY) {
+        const bool theta = strcmp(event->text, "rope_theta") == 0;
+        const bool type = strcmp(event->text, "rope_type") == 0;
+        BP_TRY(bp_json_next(&r->json, event));
+        if (type && (event->kind != BP_JSON_TEXT || strcmp(event->text, "default") != 0)) {
+            return bp_hf_value_refuse(r, row, event);
+        }
+        if (!type && !theta) {
+            return bp_hf_value_refuse(r, row, event); /* scalings among them */
+        }
+        if (theta) {
+            BP_TRY(take_real(r, row, event));
+        }
+        BP_TRY(bp_json_next(&r->json, event));
+    }
+    return BP_OK;
+}
+
 static bp_status take_problem(bp_hf_reading *r, const bp_row *row, const bp_json_event *event)
 {
     static const struct {
@@ -424,7 +452,10 @@ static bp_status take_fixed(bp_hf_reading *r, const bp_row *row, bp_json_event *
     bool good;
     switch (row->kind) {
     case BP_ROW_ONE:
-        good = event->kind == BP_JSON_NUMBER && event->integer && event->i64 == 1;
+        good = event->kind == BP_JSON_NUMBER &&
+               (event->integer ? event->i64 == 1
+                               : (row->flags & BP_ROW_SPARSE) != 0 && !(event->real < 1.0) &&
+                                     !(event->real > 1.0));
         break;
     case BP_ROW_TRUE:
         good = event->kind == BP_JSON_TRUE;
@@ -482,6 +513,8 @@ bp_status bp_hf_value_take(bp_hf_reading *r, const bp_row *row, bp_json_event *e
         return take_labels(r, row, event);
     case BP_ROW_ROPE:
         return bp_hf_rope_take(r, row, event);
+    case BP_ROW_THETA:
+        return take_theta(r, row, event);
     case BP_ROW_QUANTISED:
         return bp_bnb_config_read(&r->json, event, &r->config.quantised, &r->error);
     case BP_ROW_TYPE:

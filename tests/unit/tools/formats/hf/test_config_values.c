@@ -397,6 +397,14 @@ static const struct {
      "'dtype': 'float32', 'layer_norm_eps': 1e-5, 'is_decoder': false, 'add_cross_attention': "
      "false",
      "'layer_norm_eps': 1e-12"},
+    {"nomic_bert",
+     "'n_embd': 64, 'n_head': 4, 'n_inner': 100, 'n_layer': 3, 'n_positions': 99, "
+     "'rotary_emb_base': 500, 'layer_norm_epsilon': 1e-5, 'resid_pdrop': 0.25, 'embd_pdrop': 0.25, "
+     "'prenorm': false",
+     "'hidden_size': 64, 'num_attention_heads': 4, 'intermediate_size': 100, "
+     "'num_hidden_layers': 3, 'max_position_embeddings': 99, 'rope_parameters': {'rope_type': "
+     "'default', 'rope_theta': 500.0}, 'layer_norm_eps': 1e-5, 'hidden_dropout_prob': 0.25",
+     "'hidden_size': 64, 'num_attention_heads': 4"},
     {"modernbert",
      "'num_hidden_layers': 4, 'global_attn_every_n_layers': 2, 'global_rope_theta': 500, "
      "'local_rope_theta': 50, 'repad_logits_with_grad': false",
