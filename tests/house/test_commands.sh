@@ -166,9 +166,14 @@ while IFS= read -r row; do
     esac
 done <$table
 # Tests wait for a state, by one function (tests/cli/lib.sh), which says so where it did not come.
-slept=$(grep -rnw sleep tests/cli tests/fixtures tests/house tests/assurance --include='*.sh' | grep -v '# no wait: \|time.sleep\|^tests/cli/lib.sh:\|grep -rnw')
-[[ -z $slept ]]
-check $? "scripts wait by wait_for alone" "$slept"
+slept() { (cd "${1:-.}" && grep -rnw sleep tests --include='*.sh' --include='*.py' | grep -v '# no wait: \|^tests/cli/lib.sh:\|^tests/house/test_commands.sh:'); }
+[[ -z $(slept) ]]
+check $? "scripts wait by wait_for alone" "$(slept)"
+mkdir -p "$work/sleeps/tests/part"
+printf '%s\n' 'sleep 1' 'sleep "0.$RANDOM" # no wait: a moment' 'asleep 1' >"$work/sleeps/tests/part/test_a.sh"
+printf '%s\n' '    time.sleep(0.1)' >"$work/sleeps/tests/part/b.py"
+[[ $(slept "$work/sleeps" | sort) == 'tests/part/b.py:1:    time.sleep(0.1)'$'\n''tests/part/test_a.sh:1:sleep 1' ]]
+check $? "a wait for a time is seen, in the shell and in Python" "$(slept "$work/sleeps")"
 waited() { (. tests/cli/lib.sh; wait_for "$@"; echo $?); }
 n=0
 at=$(waited 600 '((++n > 2))') && gone=$(wait; true & ended=$!; wait; waited 600 false $ended) && late=$(waited 1 'false')

@@ -47,7 +47,7 @@ spare() {
     return 1
 }
 newest() { ls -d "$1"/checkpoint-* 2>/dev/null | sed 's/.*-//' | sort -n | tail -1; }
-pause() { sleep "0.$((RANDOM % 50 + 10))"; }
+pause() { sleep "0.$((RANDOM % 50 + 10))"; } # no wait: a moment
 # The kinds in a new order each time that all of them were dealt, so that none is left to chance.
 deck=()
 deal() {

@@ -23,14 +23,14 @@ while True:
     if stop and time.time() - began > stop:
         p.send_signal(19)  # the step hangs
         stop = 0
-        time.sleep(0.1)
+        os.waitpid(p.pid, os.WUNTRACED)  # it has stopped
         while True:
             try:
                 s.recv(65536)
             except socket.timeout:
                 break
         print('HANGS')
-        time.sleep(1)
+        time.sleep(1)  # no wait: five intervals in which nothing may come
         try:
             print('LATE', s.recv(65536).decode())
         except socket.timeout:
