@@ -167,8 +167,9 @@ while IFS= read -r row; do
 done <$table
 # Tests wait for a state, by one function (tests/cli/lib.sh), which says so where it did not come.
 slept() { (cd "${1:-.}" && grep -rnw sleep tests --include='*.sh' --include='*.py' | grep -v '# no wait: \|^tests/cli/lib.sh:\|^tests/house/test_commands.sh:'); }
-[[ -z $(slept) ]]
-check $? "scripts wait by wait_for alone" "$(slept)"
+found=$(slept)
+[[ -z $found ]]
+check $? "scripts wait by wait_for alone" "$found"
 mkdir -p "$work/sleeps/tests/part"
 printf '%s\n' 'sleep 1' 'sleep "0.$RANDOM" # no wait: a moment' 'asleep 1' >"$work/sleeps/tests/part/test_a.sh"
 printf '%s\n' '    time.sleep(0.1)' >"$work/sleeps/tests/part/b.py"
