@@ -23,6 +23,12 @@ static bool fuses_gate(const bp_llama_config *own)
     return own->fused || own->fused_gate;
 }
 
+bool bp_llama_mixes(const bp_llama_config *own, uint32_t layer)
+{
+    const uint32_t every = own->experts_every != 0 ? own->experts_every : 1;
+    return own->experts > 0 && (layer + 1) % every == 0 && !bp_layer_in(&own->alone, layer);
+}
+
 /* Of those of the perceptron. */
 static bool perceptron_has(const bp_llama_config *own, bool mixes, bp_llama_parameter parameter)
 {

@@ -5,6 +5,7 @@
 #define BP_LAYERS_LLAMA_BLOCK_H
 
 #include "layers/blocks/block.h"
+#include "layers/families/llama.h"
 
 /* A block's parameters in the order of publication; a model lacks the biases and the norms of heads
  * that its config does not name. */
@@ -52,6 +53,9 @@ typedef struct bp_llama_shape {
 } bp_llama_shape;
 
 bp_llama_shape bp_llama_shape_of(const bp_model_config *config);
+
+/* Whether a layer has experts. */
+bool bp_llama_mixes(const bp_llama_config *own, uint32_t layer);
 
 /* Whether the model has this parameter in a block. */
 bool bp_llama_has(const bp_model_config *config, uint32_t block, bp_llama_parameter parameter);

@@ -39,12 +39,6 @@ void bp_layer_put(bp_layer_set *set, uint32_t layer)
     }
 }
 
-bool bp_llama_mixes(const bp_llama_config *own, uint32_t layer)
-{
-    const uint32_t every = own->experts_every != 0 ? own->experts_every : 1;
-    return own->experts > 0 && (layer + 1) % every == 0 && !bp_layer_in(&own->alone, layer);
-}
-
 static uint32_t last_norm(const bp_model_config *config)
 {
     return bp_llama_block_first(config, UINT32_MAX);
@@ -127,6 +121,21 @@ static void llama_publish_rows(bp_builder *builder, const bp_model_config *confi
     }
 }
 
+/* What layers with experts have, and names that differ. */
+static void llama_finish_rows(const bp_llama_config *own, uint64_t width,
+                              bp_publish_row rows[BP_LLAMA_BLOCK_PARAMETERS])
+{
+    const uint64_t experts = own->experts, inner = own->expert_inner;
+    const double range = own->stack.initializer_range;
+    rows[BP_LLAMA_ROUTER_WEIGHT] =
+        (bp_publish_row){"mlp.gate.weight", {experts, width}, BP_INIT_NORMAL, range};
+    rows[BP_LLAMA_EXPERTS_GATE_UP] = (bp_publish_row){
+        "mlp.experts.gate_up_proj", {experts, 2 * inner, width}, BP_INIT_NORMAL, range};
+    rows[BP_LLAMA_EXPERTS_DOWN] =
+        (bp_publish_row){"mlp.experts.down_proj", {experts, width, inner}, BP_INIT_NORMAL, range};
+    rename_rows(own->names, rows);
+}
+
 static void llama_publish_block(bp_builder *builder, const bp_model_config *config, uint32_t index)
 {
     const bp_llama_config own = bp_llama_config_of(config);
@@ -170,18 +179,6 @@ static void llama_publish_block(bp_builder *builder, const bp_model_config *conf
                              {s.width, 0},
                              one,
                              0.0},
-        [BP_LLAMA_ROUTER_WEIGHT] = {"mlp.gate.weight",
-                                    {own.experts, s.width},
-                                    BP_INIT_NORMAL,
-                                    range},
-        [BP_LLAMA_EXPERTS_GATE_UP] = {"mlp.experts.gate_up_proj",
-                                      {own.experts, 2 * (uint64_t)own.expert_inner, s.width},
-                                      BP_INIT_NORMAL,
-                                      range},
-        [BP_LLAMA_EXPERTS_DOWN] = {"mlp.experts.down_proj",
-                                   {own.experts, s.width, own.expert_inner},
-                                   BP_INIT_NORMAL,
-                                   range},
         [BP_LLAMA_GATE_UP_WEIGHT] = {"mlp.gate_up_proj.weight",
                                      {2 * s.inner, s.width},
                                      BP_INIT_NORMAL,
@@ -199,7 +196,7 @@ static void llama_publish_block(bp_builder *builder, const bp_model_config *conf
                                   range},
         [BP_LLAMA_DOWN_BIAS] = {"mlp.down_proj.bias", {s.width, 0}, BP_INIT_ZEROS, 0.0},
         [BP_LLAMA_AFTER_2] = {"post_feedforward_layernorm.weight", {s.width, 0}, one, 0.0}};
-    rename_rows(own.names, rows);
+    llama_finish_rows(&own, s.width, rows);
     llama_publish_rows(builder, config, index, rows);
 }
 

@@ -98,9 +98,6 @@ typedef struct bp_llama_long {
 
 bp_llama_config bp_llama_config_of(const bp_model_config *config);
 
-/* Whether a layer has experts. */
-bool bp_llama_mixes(const bp_llama_config *own, uint32_t layer);
-
 /* Elements of a head that turn. */
 uint64_t bp_llama_rotary_width(const bp_llama_config *own, uint64_t head_width);
 

@@ -55,13 +55,14 @@ static float share_of(const row_softmax *row, const bp_element *logits, uint64_t
     return (float)((double)bp_expf_inline(bp_get(logits, expert) - row->most) / row->sum);
 }
 
-static uint64_t choose_tasks(const void *scalars)
+static uint64_t route_choose_tasks(const void *scalars)
 {
     const bp_route_choose_scalars *s = scalars;
     return (uint64_t)s->rows;
 }
 
-static void choose_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+static void route_choose_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                             uint32_t worker)
 {
     (void)worker;
     const bp_route_choose_scalars *s = call->scalars;
@@ -85,9 +86,9 @@ static void choose_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     }
 }
 
-const bp_host_kernel BP_BUILT(bp_host_route_choose) = {choose_tasks, choose_run, NULL};
+const bp_host_kernel BP_BUILT(bp_host_route_choose) = {route_choose_tasks, route_choose_run, NULL};
 
-static uint64_t backward_tasks(const void *scalars)
+static uint64_t route_backward_tasks(const void *scalars)
 {
     const bp_route_backward_scalars *s = scalars;
     return (uint64_t)s->rows;
@@ -136,7 +137,8 @@ static void backward_plain(const route_row *r)
     }
 }
 
-static void backward_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+static void route_backward_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                               uint32_t worker)
 {
     (void)worker;
     const bp_route_backward_scalars *s = call->scalars;
@@ -158,17 +160,19 @@ static void backward_run(const bp_host_call *call, uint64_t first, uint64_t last
     }
 }
 
-const bp_host_kernel BP_BUILT(bp_host_route_backward) = {backward_tasks, backward_run, NULL};
+const bp_host_kernel BP_BUILT(bp_host_route_backward) = {route_backward_tasks, route_backward_run,
+                                                         NULL};
 
 /* Rows to their experts, and back. */
 
-static uint64_t rows_tasks(const void *scalars)
+static uint64_t expert_rows_tasks(const void *scalars)
 {
     const bp_expert_rows_scalars *s = scalars;
     return (uint64_t)s->rows * (uint64_t)s->top;
 }
 
-static void rows_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+static void expert_rows_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                            uint32_t worker)
 {
     (void)worker;
     const bp_expert_rows_scalars *s = call->scalars;
@@ -182,9 +186,9 @@ static void rows_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
     }
 }
 
-const bp_host_kernel BP_BUILT(bp_host_expert_rows) = {rows_tasks, rows_run, NULL};
+const bp_host_kernel BP_BUILT(bp_host_expert_rows) = {expert_rows_tasks, expert_rows_run, NULL};
 
-static uint64_t combine_tasks(const void *scalars)
+static uint64_t expert_combine_tasks(const void *scalars)
 {
     const bp_expert_combine_scalars *s = scalars;
     return (uint64_t)s->rows;
@@ -211,7 +215,8 @@ static void combine_part(const bp_expert_combine_pointers *p, const bp_expert_co
     }
 }
 
-static void combine_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+static void expert_combine_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                               uint32_t worker)
 {
     (void)worker;
     const bp_expert_combine_scalars *s = call->scalars;
@@ -223,11 +228,12 @@ static void combine_run(const bp_host_call *call, uint64_t first, uint64_t last,
     }
 }
 
-const bp_host_kernel BP_BUILT(bp_host_expert_combine) = {combine_tasks, combine_run, NULL};
+const bp_host_kernel BP_BUILT(bp_host_expert_combine) = {expert_combine_tasks, expert_combine_run,
+                                                         NULL};
 
 /* Of the weights. */
 
-static uint64_t weights_tasks(const void *scalars)
+static uint64_t expert_weights_tasks(const void *scalars)
 {
     const bp_expert_weights_backward_scalars *s = scalars;
     return (uint64_t)s->rows * (uint64_t)s->top;
@@ -242,7 +248,8 @@ static float row_product(const bp_element *x, const bp_element *g, uint64_t widt
     return bp_lanes_sum(lane);
 }
 
-static void weights_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+static void expert_weights_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                               uint32_t worker)
 {
     (void)worker;
     const bp_expert_weights_backward_scalars *s = call->scalars;
@@ -264,4 +271,5 @@ static void weights_run(const bp_host_call *call, uint64_t first, uint64_t last,
     }
 }
 
-const bp_host_kernel BP_BUILT(bp_host_expert_weights_backward) = {weights_tasks, weights_run, NULL};
+const bp_host_kernel BP_BUILT(bp_host_expert_weights_backward) = {expert_weights_tasks,
+                                                                  expert_weights_run, NULL};

@@ -28,8 +28,8 @@ typedef enum bp_row_kind {
     BP_ROW_CHOICE,    /* one of the words "a|b|c"; the member is its number */
     BP_ROW_LAYERS,    /* a list with "a" or "b" of the words "a|b" for each layer, or 1 or 0: the
                          member is the bp_layer_set of those with the second */
-    BP_ROW_INDICES,    /* a list of numbers of layers: the member is the bp_layer_set of them, of
-                          which `listed` says nothing */
+    BP_ROW_INDICES,   /* a list of numbers of layers: the member is the bp_layer_set of them, of
+                         which `listed` says nothing */
     BP_ROW_SIZES,     /* a list of whole numbers: widths of the layers, which it counts */
     BP_ROW_COUNTS,    /* a list of at most `otherwise` whole numbers; the member has as many places,
                          0 behind the last */

@@ -50,12 +50,19 @@ static void family_words_put_types(bp_text *text)
     }
 }
 
+static void put_article(bp_text *text, const bp_row *row)
+{
+    const bool null = row->kind == BP_ROW_COUNT_NULL || row->kind == BP_ROW_REAL_NULL;
+    bp_text_string(text, null ? "null or a " : "a ");
+}
+
 void bp_row_words(bp_text *text, const bp_row *row)
 {
     static const char *const fixed[] = {
         [BP_ROW_TOKEN] = "a token id, a list of at most 8 of them, or null",
         [BP_ROW_FLAG] = "true or false",
         [BP_ROW_FLAG_NOT] = "true or false",
+        [BP_ROW_INDICES] = "null or a list of numbers of layers from 0 to 127",
         [BP_ROW_LABELS] = "null or an object with a name for each class",
         [BP_ROW_QUANTISED] = "null or an object",
         [BP_ROW_CLASSES] = "null or a list of texts",
@@ -74,9 +81,7 @@ void bp_row_words(bp_text *text, const bp_row *row)
     case BP_ROW_REAL_NULL:
     case BP_ROW_COUNT:
     case BP_ROW_REAL:
-        bp_text_string(text, row->kind == BP_ROW_COUNT_NULL || row->kind == BP_ROW_REAL_NULL
-                                 ? "null or a "
-                                 : "a ");
+        put_article(text, row);
         put_range(text, row);
         break;
     case BP_ROW_SIZES:
@@ -97,9 +102,6 @@ void bp_row_words(bp_text *text, const bp_row *row)
     case BP_ROW_LAYERS:
         bp_text_string(text, "null or a list with an item for each of at most 128 layers, ");
         put_choices(text, row->words != NULL ? row->words : "1|0");
-        break;
-    case BP_ROW_INDICES:
-        bp_text_string(text, "null or a list of numbers of layers from 0 to 127");
         break;
     case BP_ROW_TEXTS:
         bp_text_string(text, "null or a list in which every item is ");

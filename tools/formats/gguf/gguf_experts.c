@@ -4,6 +4,7 @@
  * which layers experts are, whether their shares are renormalised) no key says. */
 #include "tools/formats/gguf/gguf_experts.h"
 
+#include "layers/blocks/llama_block.h"
 #include "tools/formats/family/family.h"
 #include "tools/formats/gguf/gguf_llama.h"
 
