@@ -23,7 +23,7 @@ uint64_t value_width(const bp_value *value)
 
 bool value_same_shape(const bp_value *a, const bp_value *b)
 {
-    bool same = a->statistics == b->statistics && a->integers == b->integers;
+    bool same = a->statistics == b->statistics;
     for (uint32_t i = 0; i < BP_RANK_MAX; i++) {
         same = same && a->shape[i] == b->shape[i];
     }

@@ -25,8 +25,7 @@ void block_masks_pack(const bp_builder *builder, const bp_block *block, block_ma
         return;
     }
     for (uint32_t v = 0; v < block->values; v++) {
-        const bp_value *value = &block->value[v];
-        exact |= value->statistics || value->integers ? value_bit(v) : 0;
+        exact |= block->value[v].statistics ? value_bit(v) : 0;
     }
     for (uint32_t i = 0; i < block->nodes; i++) {
         const bp_node_kind kind = block->node[i].kind;

@@ -377,7 +377,7 @@ static void add_experts(const building *b, uint32_t x, uint32_t stream, const ch
     const uint32_t routing =
         bp_list_value(&b->list, "routing", NULL, bp_experts_words(&experts, b->list.rows));
     b->list.block->value[routing].shape[0] = 1;
-    b->list.block->value[routing].integers = true;
+    b->list.block->value[routing].statistics = BP_VALUE_I32;
     bp_list_node(&b->list, BP_NODE_ROUTE, logits, routing)->experts = experts;
     const uint32_t before = add_choices(b, names[1], 2 * experts.inner);
     bp_node *enter = bp_list_node(&b->list, BP_NODE_EXPERTS_ENTER, x, before);

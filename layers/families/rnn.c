@@ -194,7 +194,7 @@ static void describe_block(const bp_builder *builder, uint32_t stage, bp_block *
     const bp_recurrent_stack stack = describe_stack(config, &piece);
     const uint64_t width = stack.first.width, steps = piece.length * piece.batch;
     const uint64_t one = bp_cell_states(stack.first.cell) * piece.batch;
-    const bp_value state = {"state", "d_state", {stack.layers * one, width}, false, false};
+    const bp_value state = {"state", "d_state", {stack.layers * one, width}, false};
     *block = (bp_block){
         .value = {[BEFORE] = state,
                   [EMBEDDED] = {"embedded", "d_in", {steps, stack.first.input.in}, false},

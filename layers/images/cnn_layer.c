@@ -271,7 +271,7 @@ static uint32_t add_value(bp_block *block, const char *name, const char *gradien
                           const uint64_t shape[4], bool statistics)
 {
     block->value[block->values] =
-        (bp_value){name, gradient, {shape[0], shape[1], shape[2], shape[3]}, statistics, false};
+        (bp_value){name, gradient, {shape[0], shape[1], shape[2], shape[3]}, statistics};
     return block->values++;
 }
 

@@ -30,13 +30,19 @@
 #define BP_NODE_INPUTS  3
 #define BP_NODE_OUTPUTS 3
 
+/* The element type of a value; the first two are what `false` and `true` say. */
+typedef enum bp_value_type {
+    BP_VALUE_WORKING,
+    BP_VALUE_F32,
+    BP_VALUE_I32 /* what a router chooses, whose gradient is that of its weights */
+} bp_value_type;
+
 /* Something that a block computes. Value 0 is its input. */
 typedef struct bp_value {
     const char *name;     /* in listings: "qkv" */
     const char *gradient; /* the name of its gradient, where backward makes a buffer for it */
     uint64_t shape[BP_RANK_MAX]; /* 0 ends it; the last dimension is a row, all before are rows */
-    bool statistics;             /* F32 whatever the working type is */
-    bool integers;               /* I32: what a router says; nobody's gradient is its own */
+    bp_value_type statistics;    /* of another type than the working one; false: of that */
 } bp_value;
 
 /* What a node computes. Inputs and outputs are named in this order. */

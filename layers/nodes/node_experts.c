@@ -8,12 +8,17 @@ static uint64_t tokens_of(const block_run *run, uint32_t value)
     return value_rows(&run->block->value[value]);
 }
 
-/* The router: logits -> what it says. */
+static bool is_routing(const bp_value *value)
+{
+    return value->statistics == BP_VALUE_I32;
+}
+
+/* The router: logits -> what it chooses. */
 
 static bool route_fits(const bp_block *block, const bp_node *node)
 {
     const bp_value *logits = input_of(block, node, 0), *routing = output_of(block, node, 0);
-    return value_width(logits) == node->experts.experts && routing->integers &&
+    return value_width(logits) == node->experts.experts && is_routing(routing) &&
            count_of(routing) == bp_experts_words(&node->experts, value_rows(logits));
 }
 
@@ -39,7 +44,7 @@ static bool enter_fits(const bp_block *block, const bp_node *node)
     const bp_experts *e = &node->experts;
     const bp_value *x = input_of(block, node, 0), *y = output_of(block, node, 0);
     return value_width(x) == e->width && value_width(y) == 2 * e->inner &&
-           value_rows(y) == value_rows(x) * e->chosen && input_of(block, node, 1)->integers;
+           value_rows(y) == value_rows(x) * e->chosen && is_routing(input_of(block, node, 1));
 }
 
 static bool enter_trains(const bp_builder *builder, const bp_node *node)
@@ -75,7 +80,7 @@ static bool leave_fits(const bp_block *block, const bp_node *node)
     const bp_experts *e = &node->experts;
     const bp_value *x = input_of(block, node, 0), *y = output_of(block, node, 0);
     return value_width(x) == e->inner && value_width(y) == e->width &&
-           value_rows(x) == value_rows(y) * e->chosen && input_of(block, node, 1)->integers &&
+           value_rows(x) == value_rows(y) * e->chosen && is_routing(input_of(block, node, 1)) &&
            value_same_shape(input_of(block, node, 2), y);
 }
 

@@ -191,7 +191,9 @@ bp_ref node_make_gradient(const block_run *run, uint32_t value);
 /* The element type of a value. */
 static inline bp_dtype value_dtype(const bp_builder *builder, const bp_value *value)
 {
-    return value->integers ? BP_I32 : value->statistics ? BP_F32 : bp_build_working(builder);
+    return value->statistics == BP_VALUE_I32   ? BP_I32
+           : value->statistics == BP_VALUE_F32 ? BP_F32
+                                               : bp_build_working(builder);
 }
 
 static inline uint32_t value_bit(uint32_t value)

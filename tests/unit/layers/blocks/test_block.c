@@ -290,10 +290,7 @@ static uint32_t below(random_list *l, uint32_t limit)
 static uint32_t add_value(random_list *l, bool statistics)
 {
     bp_value *value = &l->block.value[l->block.values];
-    *value = (bp_value){.name = "value",
-                        .gradient = "gradient",
-                        .shape = {statistics ? 2 : 4, statistics ? 4 : 8},
-                        .statistics = statistics};
+    *value = (bp_value){"value", "gradient", {statistics ? 2 : 4, statistics ? 4 : 8}, statistics};
     return l->block.values++;
 }
 

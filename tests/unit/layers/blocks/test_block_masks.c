@@ -17,10 +17,7 @@
 static uint32_t add_value(bp_block *block, bool statistics)
 {
     bp_value *value = &block->value[block->values];
-    *value = (bp_value){.name = "value",
-                        .gradient = "gradient",
-                        .shape = {statistics ? 2 : 4, statistics ? 4 : 8},
-                        .statistics = statistics};
+    *value = (bp_value){"value", "gradient", {statistics ? 2 : 4, statistics ? 4 : 8}, statistics};
     return block->values++;
 }
 

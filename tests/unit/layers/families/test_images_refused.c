@@ -89,8 +89,8 @@ static void test_batch_norms_and_their_values(void **state)
     (void)state;
     bp_block good = one_node(
         (bp_node){.kind = BP_NODE_BATCH_NORM, .batch_norm = {.width = 3, .places = 20}}, 3, true);
-    good.value[OUTPUT] = (bp_value){"out", "d_out", {2, 4, 5, 3}, false, false};
-    good.value[STATISTICS] = (bp_value){"statistics", NULL, {2, 3}, true, false};
+    good.value[OUTPUT] = (bp_value){"out", "d_out", {2, 4, 5, 3}, false};
+    good.value[STATISTICS] = (bp_value){"statistics", NULL, {2, 3}, true};
     each_dimension_wrong(&good);
     bp_block block = good;
     block.value[STATISTICS].statistics = false;

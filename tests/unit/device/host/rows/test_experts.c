@@ -50,7 +50,7 @@ static int64_t expert_of(const where *w, int64_t row)
 /* Shares of a token in double; infinite and absent numbers are for other tests. */
 static void shares_of(const float *logits, int64_t experts, double shares[MOST_EXPERTS])
 {
-    double most = -INFINITY, sum = 0.0;
+    double most = (double)logits[0], sum = 0.0;
     for (int64_t e = 0; e < experts; e++) {
         most = fmax(most, (double)logits[e]);
     }
