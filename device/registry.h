@@ -79,6 +79,7 @@ typedef struct bp_device_entry {
     bool dry;                /* executes nothing: it is for plans alone */
     bool tf32;               /* takes bp_device_options.tf32 */
     bool nccl;               /* NCCL joins several */
+    bool verify;             /* takes bp_device_options.verify */
     const char *common;      /* the target whose kernels every other one runs; NULL: no targets */
     const char *unit[BP_UNITS]; /* what a service manager is asked for; NULL: nothing */
     const char *image;          /* end of the container image's name; NULL: none */

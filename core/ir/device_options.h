@@ -23,6 +23,18 @@ typedef struct bp_kernel_row {
     const bp_host_kernel *form;
 } bp_kernel_row;
 
+/* What the checks of products have seen (bp_device_options.verify): all 0 at first; the device adds
+ * to it while it runs, and whoever owns it reads it between runs. */
+typedef struct bp_checked {
+    uint64_t ops;      /* products and attentions that were checked */
+    uint64_t columns;  /* of products, computed again because their sums differed */
+    uint64_t repaired; /* elements of products, and calls of attention, that were wrong */
+    uint64_t own;      /* alarms where the check itself had been wrong, and the result was right */
+    bool damaged;      /* computing again did not settle it */
+    uint32_t kernel;   /* bp_kernel of the last op that was repaired or not settled */
+    float level[64];   /* by kind of product: what rounding has made of the sums, in units */
+} bp_checked;
+
 /* Part of the plan, so it never depends on the machine found. */
 typedef struct bp_device_options {
     uint32_t threads;    /* host: workers asked for, 1 .. BP_THREADS_MAX */
@@ -34,6 +46,8 @@ typedef struct bp_device_options {
     const bp_kernel_row *kernels; /* bare: what there is */
     uint32_t alignment; /* of buffers and arenas: 32, 64, 128 or 256, as far as the device allows
                            it (bp_device.alignment); 0: BP_ARENA_ALIGNMENT */
+    bp_checked *verify;  /* host: products and attention are checked while they run, by fast forms
+                           with the bits of all; the caller's, until close; NULL: they are not */
 } bp_device_options;
 
 /* The alignment that the options ask for. */

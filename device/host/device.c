@@ -13,6 +13,7 @@
 #include "device/host/fuse.h"
 #include "device/host/matmul/matmul_experts.h"
 #include "device/host/matmul/matmul_pack.h"
+#include "device/host/verify.h"
 
 #define LINK_ALIGNMENT 16
 #define RUN_MARKS      ((uint64_t)1 << 32) /* more than any program has requests */
@@ -49,7 +50,7 @@ static const struct {
 
 /* What any form of a kernel asks for, so that a plan does not depend on the processor found; a plan
  * for the portable form by name has what that one uses. */
-static uint64_t host_workspace(const bp_device_options *options, bp_kernel kernel,
+uint64_t bp_host_device_widest(const bp_device_options *options, bp_kernel kernel,
                                const void *scalars, const uint8_t *dtypes)
 {
     const bp_host_kernel *row = bp_host_portable.kernels[0][kernel]; /* the same for all types */
@@ -60,6 +61,13 @@ static uint64_t host_workspace(const bp_device_options *options, bp_kernel kerne
         most.workspace = widest[i].kernel == kernel ? widest[i].workspace : most.workspace;
     }
     return bp_host_device_workers(&most, options, scalars, dtypes);
+}
+
+static uint64_t host_workspace(const bp_device_options *options, bp_kernel kernel,
+                               const void *scalars, const uint8_t *dtypes)
+{
+    return bp_size_add(bp_host_device_widest(options, kernel, scalars, dtypes),
+                       bp_host_verify_bytes(options, kernel, scalars));
 }
 
 /* A kernel has at least one operand, so there are no more tuples than operands. */
@@ -126,7 +134,7 @@ static bp_status find_form(const bp_device_options *options, uint32_t *form, bp_
 
 static bp_host_call device_call(const host_tuple *tuple, const bp_host_epilogue *epilogue)
 {
-    return (bp_host_call){tuple->pointers, tuple->scalars, tuple->dtypes, epilogue};
+    return (bp_host_call){tuple->pointers, tuple->scalars, tuple->dtypes, epilogue, NULL};
 }
 
 /* One begin, on the thread of its engine. The whole of a call of the fabric is one job. */
@@ -209,6 +217,21 @@ void bp_host_device_begin(host_context *context, const bp_regions *regions, bp_e
 
 static host_joiner link_join;
 
+static const host_additions joins = {link_join, NULL};
+static const host_additions verifies = {NULL, bp_host_verify};
+
+/* Checks are those of fast forms with the bits of all. */
+static bp_status check_verify(const bp_device_options *options, uint32_t form, bp_error *error)
+{
+    if (options->verify == NULL || (form > 0 && form < BP_HOST_ISAS)) {
+        return BP_OK;
+    }
+    return bp_error_set(error, BP_ERR_USAGE, "host device",
+                        "products are checked in fast forms with the bits of all: expected other "
+                        "kernels, or no --verify-products",
+                        bp_host_isa_name(form));
+}
+
 static bp_status host_open(void *memory, const bp_device_options *options,
                            const bp_regions *regions, bp_error *error)
 {
@@ -216,11 +239,13 @@ static bp_status host_open(void *memory, const bp_device_options *options,
     uint32_t form;
     BP_TRY(bp_host_device_check(options, regions, error));
     BP_TRY(find_form(options, &form, error));
+    BP_TRY(check_verify(options, form, error));
     bp_host_device_begin(context, regions, error);
-    context->form = form;
-    context->now = form;
+    context->form = (uint8_t)form;
+    context->now = (uint8_t)form;
     context->kernel_of = bp_host_isa_kernel;
-    context->fusion = form != 0 ? link_join : NULL;
+    context->verify = options->verify;
+    context->additions = options->verify != NULL ? &verifies : form != 0 ? &joins : NULL;
     bp_host_isa_kernels(form, context->kernels);
     return bp_host_device_start(context, options, error);
 }
@@ -349,8 +374,9 @@ bp_status bp_host_device_link(void *memory, uint32_t program, const bp_linked_pr
     host_op *ops = ops_memory;
     for (uint32_t i = 0; i < linked->count; i++) {
         BP_TRY(link_op(context, &linked->ops[i], &arena, &ops[i]));
-        if (context->fusion != NULL) {
-            context->fusion(context, linked, i, ops, (host_tuple *)(uintptr_t)ops[i].tuples);
+        if (context->additions != NULL && context->additions->join != NULL) {
+            context->additions->join(context, linked, i, ops,
+                                     (host_tuple *)(uintptr_t)ops[i].tuples);
         }
     }
     context->programs[program] = (host_program){ops, linked->count};
@@ -397,6 +423,7 @@ static bool op_low_rank(const host_op *op)
 typedef struct host_job {
     const host_op *op;
     const bp_host_kernel *kernel; /* of a joined op: the product's */
+    const bp_host_check *check;   /* NULL: not checked */
 } host_job;
 
 /* A range of the tasks of two ops that are done as one. */
@@ -429,7 +456,8 @@ static void device_run_tasks(void *argument, uint64_t first, uint64_t last, uint
         return;
     }
     if (op->count == 1) {
-        const bp_host_call call = device_call(&op->tuples[0], NULL);
+        bp_host_call call = device_call(&op->tuples[0], NULL);
+        call.check = job->check;
         job->kernel->run(&call, first, last, worker);
         return;
     }
@@ -453,27 +481,27 @@ static bool op_shares_equally(const host_op *op)
            (op->number == BP_KERNEL_matmul || op->number == BP_KERNEL_matmul_quantised);
 }
 
-/* The kernel of an op in the form that runs now. The portable one joins nothing, so the slowest
+/* The kernel of an op in the form that runs it. The portable one joins nothing, so the slowest
  * that does stands in for it; ops of several tuples have their tasks counted when they are linked.
  */
-static const bp_host_kernel *kernel_now(const host_context *context, const host_op *op, bool fused)
+static const bp_host_kernel *kernel_in(const host_context *context, uint32_t form,
+                                       const host_op *op, bool fused)
 {
-    if (context->now == context->form || op->count != 1) {
+    if (form == context->form || op->count != 1) {
         return op->kernel;
     }
     const bp_dtype working =
         bp_kernel_working(bp_kernel_describe((bp_kernel)op->number), op->tuples[0].dtypes);
-    const uint32_t form = context->now == 0 && fused ? BP_HOST_ISA_FUSES : context->now;
-    return context->kernel_of(form, working, op->number);
+    return context->kernel_of(form == 0 && fused ? BP_HOST_ISA_FUSES : form, working, op->number);
 }
 
-static void run_compute(host_context *context, const host_op *op)
+void bp_host_device_compute(host_context *context, const host_op *op, const host_how *how)
 {
     if (op->fused >= FUSED_LOW_RANK) {
         return;
     }
     const host_op *cut = op - op->fused; /* whose tasks they are */
-    host_job job = {op, kernel_now(context, cut, op->fused != 0)};
+    host_job job = {op, kernel_in(context, how->form, cut, op->fused != 0), how->check};
     uint64_t tasks = cut->count == 0 ? 0 : cut->tuples[cut->count - 1].end;
     if (job.kernel != cut->kernel) {
         tasks = job.kernel->tasks(cut->tuples[0].scalars);
@@ -481,8 +509,16 @@ static void run_compute(host_context *context, const host_op *op)
     if (op_low_rank(op)) {
         tasks = bp_matmul_fused_tasks(op->tuples[0].scalars);
     }
-    bool equal = op_shares_equally(op);
-    bp_pool_run(&context->pool, device_run_tasks, &job, tasks, equal);
+    bp_pool_run(&context->pool, device_run_tasks, &job, tasks, op_shares_equally(op) != how->turn);
+}
+
+static bp_status run_compute(host_context *context, const host_op *op)
+{
+    if (context->verify != NULL) {
+        return context->additions->verify(context, op);
+    }
+    bp_host_device_compute(context, op, &(host_how){.form = context->now});
+    return BP_OK;
 }
 
 /* Copies what an engine says went wrong to the caller's error. */
@@ -510,8 +546,7 @@ static bp_status run_pending(host_context *context, const host_op *op)
     const int64_t *request = op->tuples[0].scalars;
     uint64_t mark = context->runs * RUN_MARKS + (uint64_t)*request;
     if (!engine->running) {
-        run_compute(context, op);
-        return BP_OK;
+        return run_compute(context, op);
     }
     if (op->pending == BP_PENDING_BEGIN) {
         bp_host_engine_post(engine, op, mark);
@@ -546,11 +581,8 @@ bp_status bp_host_device_run_ops(void *memory, uint32_t program, uint32_t first,
     }
     for (uint32_t i = 0; i < count && status == BP_OK; i++) {
         const host_op *op = &ops[i];
-        if (op->pending == BP_PENDING_NONE) {
-            run_compute(context, op);
-        } else {
-            status = run_pending(context, op);
-        }
+        status =
+            op->pending == BP_PENDING_NONE ? run_compute(context, op) : run_pending(context, op);
     }
     return land_all(context, status);
 }

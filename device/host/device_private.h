@@ -49,17 +49,27 @@ struct host_context;
 typedef void host_joiner(const struct host_context *context, const bp_linked_program *linked,
                          uint32_t at, host_op *ops, host_tuple *tuple);
 
+/* Does an op, and checks what it did; BP_ERR_DEVICE where that can't be put right. */
+typedef bp_status host_verifier(struct host_context *context, const host_op *op);
+
+/* What a device of several forms has beside its kernels; NULL: it doesn't. */
+typedef struct host_additions {
+    host_joiner *join; /* NULL in the portable form too, and where ops are checked */
+    host_verifier *verify;
+} host_additions;
+
 /* A kernel of another form, for a working type. */
 typedef const bp_host_kernel *host_isa_kernel(uint32_t form, uint32_t element, uint32_t kernel);
 
 typedef struct host_context {
     bp_regions regions;
-    uint32_t form;
-    uint32_t now;               /* the form that runs: another one while a step is computed again */
-    host_isa_kernel *kernel_of; /* NULL: there is one form */
+    uint8_t form;
+    uint8_t now; /* the form that runs: another one while a step is computed again */
     bool sealed;
-    host_joiner *fusion; /* NULL: nothing is joined, as in the portable form */
-    bp_error *error;     /* the caller's */
+    host_isa_kernel *kernel_of;      /* NULL: there is one form */
+    const host_additions *additions; /* NULL: none */
+    bp_checked *verify;               /* the caller's; NULL: nothing is checked */
+    bp_error *error;                 /* the caller's */
     const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
     host_program programs[BP_PROGRAMS_MAX];
     bp_pool pool;
@@ -70,6 +80,19 @@ typedef struct host_context {
 /* Bytes of a kernel's workspace for all workers, as its form states it. */
 uint64_t bp_host_device_workers(const bp_host_kernel *row, const bp_device_options *options,
                                 const void *scalars, const uint8_t *dtypes);
+
+/* The same of what any form of a kernel asks for, without what checks need. */
+uint64_t bp_host_device_widest(const bp_device_options *options, bp_kernel kernel,
+                               const void *scalars, const uint8_t *dtypes);
+
+/* How an op is done: by which form, checked or not, and its tasks cut as ever or the other way. */
+typedef struct host_how {
+    const bp_host_check *check; /* NULL: not */
+    uint32_t form;
+    bool turn;
+} host_how;
+
+void bp_host_device_compute(host_context *context, const host_op *op, const host_how *how);
 
 /* The parts of open: what is given is sound, and so is the processor's arithmetic; the context, of
  * form 0 and without kernels; its threads. */

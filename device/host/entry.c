@@ -39,6 +39,7 @@ BP_DEVICE_ENTRY(host) = {
     .device = &bp_device_host,
     .choices = "host",
     .supplied = true,
+    .verify = true,
     .unit = {[BP_UNIT_SYSTEMD] = "PrivateDevices=yes\nMemoryDenyWriteExecute=yes\n"},
     .options = host_options,
     .list = host_list,

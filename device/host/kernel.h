@@ -12,12 +12,15 @@
 
 #include "core/ir/device.h"
 
+typedef struct bp_host_check bp_host_check; /* matmul/matmul_check.h */
+
 /* One tuple of a linked op, as addresses. */
 typedef struct bp_host_call {
     const void *pointers;                    /* bp_<kernel>_pointers */
     const void *scalars;                     /* bp_<kernel>_scalars */
     const uint8_t *dtypes;                   /* one bp_dtype per operand */
     const struct bp_host_epilogue *epilogue; /* NULL: nothing follows; only fast products take it */
+    const bp_host_check *check;              /* NULL: nothing is checked; likewise */
 } bp_host_call;
 
 /* A matmul of low rank that is added to what a product writes (join.h). */

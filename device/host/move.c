@@ -18,7 +18,7 @@ uint32_t bp_host_device_processors(const void *memory, uint16_t *list, uint32_t 
 void bp_host_device_move(void *memory, const bp_device_move *to)
 {
     host_context *context = memory;
-    context->now = bp_host_isa_other(context->form, to->form);
+    context->now = (uint8_t)bp_host_isa_other(context->form, to->form);
     bp_pool_move(&context->pool, to->first, to->count, to->turn);
 }
 

@@ -48,7 +48,7 @@ static void run_op(const bp_trainer *trainer, const bp_trainer_op *op)
         for (uint32_t i = 0; i < op->operands; i++) {
             pointers[i] = offset[i] != BP_TRAINER_ABSENT ? at_offset(trainer, offset[i]) : NULL;
         }
-        const bp_host_call call = {pointers, scalars, dtypes, NULL};
+        const bp_host_call call = {pointers, scalars, dtypes, NULL, NULL};
         op->form->run(&call, 0, op->form->tasks(scalars), 0);
         offset += op->operands;
         dtypes += op->operands;

@@ -39,7 +39,7 @@ static int product(uint32_t form, bp_dtype type, int64_t n, int64_t times)
         bp_element_store(b, (uint64_t)i, (float)(i % 13) - 6.0f, type);
     }
     const bp_matmul_pointers p = {.c = c, .a = a, .b = b, .work = work};
-    const bp_host_call call = {&p, &s, dtypes, NULL};
+    const bp_host_call call = {&p, &s, dtypes, NULL, NULL};
     for (int64_t i = 0; i < times; i++) {
         kernel->run(&call, 0, kernel->tasks(&s), 0);
     }
@@ -65,7 +65,7 @@ static int update(uint32_t form, bp_codec codec, int64_t n, int64_t times)
                                  .gradient = b,
                                  .control = &control,
                                  .step = &step};
-    const bp_host_call call = {&p, &s, dtypes, NULL};
+    const bp_host_call call = {&p, &s, dtypes, NULL, NULL};
     for (int64_t i = 0; i < times; i++) {
         kernel->run(&call, 0, kernel->tasks(&s), 0);
     }

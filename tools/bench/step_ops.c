@@ -7,9 +7,9 @@
  *
  *     build/release/tools/bench/step_ops [KEY=VALUE..]
  *         preset=gpt2 batch=4 sequence=64 threads=1 kernels=avx512 steps=4 lora=0 type=f32
- *         quant=none model=DIR (with a config.json, instead of a preset)
- * clock=busy counts the processor's seconds: of one thread, on a machine that is busy.
- * An image has its numbers as its sequence: preset=resnet-50 sequence=150528.
+ *         quant=none model=DIR (with a config.json, instead of a preset) verify=0 (1: products
+ * checked) clock=busy counts the processor's seconds: of one thread, on a machine that is busy. An
+ * image has its numbers as its sequence: preset=resnet-50 sequence=150528.
  *
  * The first two steps are not counted. MADV_HUGEPAGE and MAP_ANONYMOUS are not in POSIX 2008. */
 #define _DEFAULT_SOURCE
@@ -63,6 +63,7 @@ typedef struct probe {
     double since;
     bool counting;
     bool busy; /* seconds are the processor's */
+    bp_checked checked;
     ops_row rows[ROWS_MOST];
     int row_count;
 } probe;
@@ -475,7 +476,8 @@ int main(int argc, char **argv)
     one.device.run = probe_run;
     one.device.seal = probe_seal;
     one.memory = malloc(MEGABYTES << 20);
-    const bp_spec spec = spec_of(argc, argv, &config);
+    bp_spec spec = spec_of(argc, argv, &config);
+    spec.device_options.verify = number(argc, argv, "verify", "0") != 0 ? &one.checked : NULL;
     void *memory = NULL;
     bool done = one.memory != NULL && bench_plan(&plan, &spec, &memory) &&
                 peak_begin(spec.device_options.threads, spec.device_options.variant) &&
@@ -484,6 +486,11 @@ int main(int argc, char **argv)
         printf("%s %u x %u, %u threads, %s\n\n", name, spec.batch, spec.sequence,
                spec.device_options.threads, spec.device_options.variant);
         print_rows(steps);
+        if (one.checked.ops > 0) {
+            printf("\nChecked: %llu ops, %llu columns computed again, %llu repaired, %llu own\n",
+                   (unsigned long long)one.checked.ops, (unsigned long long)one.checked.columns,
+                   (unsigned long long)one.checked.repaired, (unsigned long long)one.checked.own);
+        }
     } else {
         const bp_error *error = bp_plan_error(&plan);
         fprintf(stderr, "step_ops: %s: %s %s\n", name, error->text, error->name);

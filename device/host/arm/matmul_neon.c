@@ -232,19 +232,21 @@ static inline void leaf_nibbles(const uint8_t *codes, const float table[16], lea
 }
 
 #include "device/host/matmul/matmul_leaf.h"
+#include "device/host/matmul/matmul_sums.h"
 #include "device/host/matmul/matmul_codes.h"
 
 const bp_matmul_isa bp_matmul_isa_neon = {
-    ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,     LEAD, tile,
-    load,   store,      pack_columns, pack_rows, transpose, row,  row_transposed,
-    narrow, dequantise, gelu,         row_codes, NULL,      NULL};
+    ROWS,  COLUMNS,      TERMS,     BLOCK,     LANES, LEAD,           tile,   load,
+    store, pack_columns, pack_rows, transpose, row,   row_transposed, narrow, dequantise,
+    gelu,  row_codes,    NULL,      NULL,      sum,   sum_transposed};
 
 /* The same with products of bf16 by instructions of their own, where a processor has them. */
 static const bp_matmul_isa form_bf16 = {ROWS,  COLUMNS,        TERMS,     BLOCK,
                                         LANES, LEAD,           tile,      load,
                                         store, pack_columns,   pack_rows, transpose,
                                         row,   row_transposed, narrow,    dequantise,
-                                        gelu,  row_codes,      NULL,      &bp_matmul_pairs_neon};
+                                        gelu,  row_codes,      NULL,      &bp_matmul_pairs_neon,
+                                        sum,   sum_transposed};
 
 static uint64_t tasks(const void *scalars)
 {
@@ -280,9 +282,10 @@ const bp_host_kernel bp_matmul_quantised_neon = {quantised_tasks, quantised_run,
 
 /* The same with wider registers where a processor has them. */
 static const bp_matmul_isa form_sve = {
-    ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,     LEAD, bp_matmul_tile_sve,
-    load,   store,      pack_columns, pack_rows, transpose, row,  row_transposed,
-    narrow, dequantise, gelu,         row_codes, NULL,      NULL};
+    ROWS,          COLUMNS,    TERMS,        BLOCK,     LANES,     LEAD, bp_matmul_tile_sve,
+    load,          store,      pack_columns, pack_rows, transpose, row,  row_transposed,
+    narrow,        dequantise, gelu,         row_codes, NULL,      NULL, sum,
+    sum_transposed};
 
 static const bp_matmul_isa form_sve_bf16 = {ROWS,
                                             COLUMNS,
@@ -303,7 +306,9 @@ static const bp_matmul_isa form_sve_bf16 = {ROWS,
                                             gelu,
                                             row_codes,
                                             NULL,
-                                            &bp_matmul_pairs_sve};
+                                            &bp_matmul_pairs_sve,
+                                            sum,
+                                            sum_transposed};
 
 static uint64_t sve_tasks(const void *scalars)
 {

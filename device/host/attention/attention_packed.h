@@ -92,7 +92,7 @@ static void packed_forward_run(const bp_host_call *call, uint64_t first, uint64_
                 .lengths = NULL,
                 .step = &step,
                 .work = work};
-            const bp_host_call document = {&regions, &own, call->dtypes, NULL};
+            const bp_host_call document = {&regions, &own, call->dtypes, NULL, NULL};
             const uint64_t blocks = bp_cut(own.sequence, BP_ATTENTION_QUERIES);
             if (d.there) {
                 BP_PACKED(attention_forward)
@@ -156,7 +156,7 @@ static void packed_backward_run(const bp_host_call *call, uint64_t first, uint64
                 .lengths = NULL,
                 .step = &step,
                 .work = work};
-            const bp_host_call document = {&regions, &own, call->dtypes, NULL};
+            const bp_host_call document = {&regions, &own, call->dtypes, NULL, NULL};
             if (d.there) {
                 BP_PACKED(attention_backward).run(&document, number, number + 1, 0);
             } else {

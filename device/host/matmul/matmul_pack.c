@@ -2,6 +2,7 @@
 /* Tasks, rectangles and packing of the matrix product (see matmul_pack.h). */
 #include "device/host/matmul/matmul_pack.h"
 
+#include "device/host/matmul/matmul_check.h"
 #include "device/host/matmul/matmul_experts.h"
 #include "device/host/matmul/matmul_quantised.h"
 #include "device/host/matmul/matmul_work.h"
@@ -319,7 +320,7 @@ static void matmul_pack_run_tasks(matmul_work *w, float *work, uint64_t first, u
         matmul_block block = rectangle(w, &grid, slow, fast);
         if (w->form->own != NULL && w->type == BP_BF16) {
             run_own(w, &block);
-        } else if (!bp_matmul_narrow(w, &block)) {
+        } else if (w->check != NULL || !bp_matmul_narrow(w, &block)) {
             bp_matmul_rectangle(w, &block);
         }
         task += slow[1] * fast[1];
@@ -362,6 +363,10 @@ static void run_with(matmul_work *w, const bp_host_call *call, void *work, uint6
         w->epilogue = &epilogue;
         work = call->epilogue->work;
         bytes = call->epilogue->bytes;
+    }
+    matmul_check check;
+    if (call->check != NULL && !single_row(w->s)) {
+        bp_matmul_check_open(w, &check, call->check, worker);
     }
     w->bytes = bytes;
     float *part = work != NULL ? (float *)(void *)((char *)work + worker * bytes) : NULL;

@@ -133,6 +133,11 @@ typedef struct bp_matmul_isa {
      * NULL: none, which is so in all forms but one. */
     void (*own)(const struct matmul_work *work, const struct matmul_block *block);
     const bp_matmul_pairs *pairs; /* for operands of bf16; NULL: they become floats */
+    /* As row and row_transposed, with terms added in any order (matmul_sums.h). */
+    void (*sum)(float *sums, const float *a, const void *b, int64_t pitch, int64_t depth,
+                int64_t columns, bp_dtype type);
+    void (*sum_transposed)(float *sums, const float *a, const void *b, int64_t pitch, int64_t depth,
+                           int64_t columns, bp_dtype type);
 } bp_matmul_isa;
 
 extern const bp_matmul_isa bp_matmul_isa_avx2;

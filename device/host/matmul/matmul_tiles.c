@@ -5,6 +5,7 @@
  * a part of k: so much that the first-level cache holds it while all strips of a go by. Between two
  * parts of k the chains of a panel's tiles wait in a buffer, one tile after the other; between two
  * blocks of k they wait in c. */
+#include "device/host/matmul/matmul_check.h"
 #include "device/host/matmul/matmul_work.h"
 
 #define BLOCK_A     (96 * 1024) /* floats of packed a: less than a second-level cache of 512 KiB */
@@ -115,6 +116,10 @@ static tiles_cut cut_rectangle(const matmul_work *w, const matmul_block *all)
     bool free = w->c_type == BP_F32 && w->residual != w->c && w->s->k > 0;
     if (!free || !cut_freely(w, all, &cut)) {
         cut_closely(w, all, &cut);
+    }
+    if (w->check != NULL) { /* both are multiples of every form's tile */
+        cut.rows = least(cut.rows, BP_MATMUL_CHECK_ROWS);
+        cut.columns = w->check->keeps ? least(cut.columns, BP_MATMUL_CHECK_COLUMNS) : cut.columns;
     }
     return cut;
 }
@@ -344,6 +349,9 @@ static void run_rounded(const matmul_work *w, const tiles_part *part, bp_matmul_
         tile->residual = other;
     }
     compute_tile(w, tile);
+    if (part->ends && w->check != NULL) {
+        bp_matmul_check_tile(w, &part->at, place, tile);
+    }
     if (part->ends && w->s->gelu != 0) {
         /* GELU is of the value that `before` holds, whether that is kept or not */
         form->store(other, pitch, chain, pitch, tile->rows, tile->columns, w->type);
@@ -360,9 +368,13 @@ static void run_rounded(const matmul_work *w, const tiles_part *part, bp_matmul_
 }
 
 /* GELU while the tile is near. */
-static void finish_gelu(const matmul_work *w, const bp_matmul_tile *tile, const int64_t at[2])
+static void finish_gelu(const matmul_work *w, const matmul_block *block, const bp_matmul_tile *tile,
+                        const int64_t at[2])
 {
     int64_t place = at[0] * w->s->ldc + at[1];
+    if (w->check != NULL && w->before == NULL) {
+        bp_matmul_check_tile(w, block, at, tile);
+    }
     float *before = w->before != NULL ? (float *)w->before + place : NULL;
     w->form->gelu(tile->to, before, w->s->ldc, tile->rows, tile->columns);
 }
@@ -385,6 +397,11 @@ static void run_panel(const matmul_work *w, const tiles_cut *cut, const tiles_pa
                            .panel_pitch = form->columns};
     tile.columns = least(form->columns, block->column + block->columns - column);
     bp_matmul_pack_panel(w, block, column, tile.columns);
+    const int64_t columns[2] = {column, tile.columns};
+    if (w->check != NULL) {
+        bp_matmul_check_panel(w, block, columns, block->term / cut->depth * cut->depth,
+                              part->starts, part->ends);
+    }
     asks->ahead = next_panel(w, cut, part, column, tiles);
     plan_asks(w, part, asks);
     tile.walks.asks = &asks->asks;
@@ -402,7 +419,7 @@ static void run_panel(const matmul_work *w, const tiles_cut *cut, const tiles_pa
             place_ends(w, cut, part, &tile, at, waiting);
             compute_tile(w, &tile);
             if (part->ends && w->s->gelu != 0) {
-                finish_gelu(w, &tile, at);
+                finish_gelu(w, block, &tile, at);
             }
         } else {
             run_rounded(w, part, &tile, at, waiting);
@@ -415,6 +432,9 @@ static void run_panel(const matmul_work *w, const tiles_cut *cut, const tiles_pa
     if (epilogue) {
         bp_matmul_epilogue_tile(w, tile.rows, tile.columns, block->row + block->rows - tile.rows,
                                 column);
+    }
+    if (w->check != NULL && part->ends && bp_matmul_check_late(w)) {
+        bp_matmul_check_stored(w, block, columns);
     }
 }
 
@@ -445,6 +465,9 @@ static void run_depth(const matmul_work *w, const tiles_cut *cut, const matmul_b
                                         part.ends);
         }
     }
+    if (w->check != NULL) {
+        bp_matmul_check_depth(w, block);
+    }
     tiles_asks asks = {.later = next_block(w, cut, block), .terms = -1};
     for (int64_t j = 0; j < block->columns; j += w->form->columns) {
         int64_t term = block->term;
@@ -459,9 +482,15 @@ static void run_depth(const matmul_work *w, const tiles_cut *cut, const matmul_b
 static void run_block(const matmul_work *w, const tiles_cut *cut, matmul_block block)
 {
     const bp_matmul_scalars *s = w->s;
+    if (w->check != NULL) {
+        bp_matmul_check_begin(w, &block);
+    }
     for (block.term = 0; block.term == 0 || block.term < s->k; block.term += cut->depth) {
         block.terms = least(cut->depth, s->k - block.term);
         run_depth(w, cut, &block);
+    }
+    if (w->check != NULL) {
+        bp_matmul_check_end(w, &block);
     }
 }
 

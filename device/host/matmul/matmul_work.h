@@ -54,6 +54,8 @@ typedef struct matmul_epilogue {
     float panel[BP_JOIN_RANK_MOST * BP_MATMUL_PANEL_MAX]; /* of b: the columns at hand */
 } matmul_epilogue;
 
+struct matmul_check;
+
 /* One call as its worker sees it. */
 typedef struct matmul_work {
     const bp_matmul_isa *form;
@@ -68,9 +70,10 @@ typedef struct matmul_work {
     const void *residual;
     void *c;
     void *before;
-    matmul_epilogue *epilogue; /* NULL: nothing is added */
-    uint64_t bytes;            /* of this worker's workspace */
-    float *work;               /* this worker's, with room for so many floats before the scratch */
+    matmul_epilogue *epilogue;  /* NULL: nothing is added */
+    struct matmul_check *check; /* NULL: nothing is checked */
+    uint64_t bytes;             /* of this worker's workspace */
+    float *work;                /* this worker's, with room for so many floats before the scratch */
     int64_t room;
     float *packed_a;
     float *panel;

@@ -263,12 +263,13 @@ static inline void leaf_nibbles(const uint8_t *codes, const float table[16], __m
 }
 
 #include "device/host/matmul/matmul_leaf.h"
+#include "device/host/matmul/matmul_sums.h"
 #include "device/host/matmul/matmul_codes.h"
 
 const bp_matmul_isa bp_matmul_isa_avx2 = {
-    ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,     LEAD, tile,
-    load,   store,      pack_columns, pack_rows, transpose, row,  row_transposed,
-    narrow, dequantise, gelu,         row_codes, NULL,      NULL};
+    ROWS,  COLUMNS,      TERMS,     BLOCK,     LANES, LEAD,           tile,   load,
+    store, pack_columns, pack_rows, transpose, row,   row_transposed, narrow, dequantise,
+    gelu,  row_codes,    NULL,      NULL,      sum,   sum_transposed};
 
 static uint64_t tasks(const void *scalars)
 {

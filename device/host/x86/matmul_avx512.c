@@ -319,12 +319,13 @@ static inline void leaf_nibbles(const uint8_t *codes, const float table[16], __m
 }
 
 #include "device/host/matmul/matmul_leaf.h"
+#include "device/host/matmul/matmul_sums.h"
 #include "device/host/matmul/matmul_codes.h"
 
 const bp_matmul_isa bp_matmul_isa_avx512 = {
-    ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,     LEAD, tile,
-    load,   store,      pack_columns, pack_rows, transpose, row,  row_transposed,
-    narrow, dequantise, gelu,         row_codes, NULL,      NULL};
+    ROWS,  COLUMNS,      TERMS,     BLOCK,     LANES, LEAD,           tile,   load,
+    store, pack_columns, pack_rows, transpose, row,   row_transposed, narrow, dequantise,
+    gelu,  row_codes,    NULL,      NULL,      sum,   sum_transposed};
 
 static uint64_t tasks(const void *scalars)
 {
@@ -360,9 +361,9 @@ const bp_host_kernel bp_matmul_quantised_avx512 = {quantised_tasks, quantised_ru
 
 /* The same with products of bf16 by AMX tiles. */
 static const bp_matmul_isa amx_form = {
-    ROWS,   COLUMNS,    TERMS,        BLOCK,     LANES,         LEAD, tile,
-    load,   store,      pack_columns, pack_rows, transpose,     row,  row_transposed,
-    narrow, dequantise, gelu,         row_codes, bp_matmul_amx, NULL};
+    ROWS,  COLUMNS,      TERMS,         BLOCK,     LANES, LEAD,           tile,   load,
+    store, pack_columns, pack_rows,     transpose, row,   row_transposed, narrow, dequantise,
+    gelu,  row_codes,    bp_matmul_amx, NULL,      sum,   sum_transposed};
 
 static void amx_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {

@@ -92,6 +92,24 @@ static bp_status choose_products(const settings *set, bp_spec *spec, bp_error *e
     return BP_OK;
 }
 
+/* Checks of products are part of the host's fast forms. */
+static bp_status choose_checks(const settings *set, const bp_spec *spec, bp_error *error)
+{
+    const char *kernels = spec->device_options.variant;
+    const bool plain = kernels != NULL && strcmp(kernels, "portable") == 0;
+    const bool own = kernels != NULL && strcmp(kernels, "amx") == 0;
+    if (!set->verify_products || (bp_device_entry_of(spec->device)->verify && !plain && !own)) {
+        return BP_OK;
+    }
+    bp_status status =
+        bp_error_set(error, BP_ERR_USAGE, where,
+                     "products are checked by the host's fast kernels alone", "--verify-products");
+    bp_error_found(error, plain || own ? kernels : spec->device->name,
+                   strlen(plain || own ? kernels : spec->device->name));
+    bp_error_right(error, "--device host, and --kernels avx2, avx512, neon or sve");
+    return status;
+}
+
 bp_status device_choose(const settings *set, bp_spec *spec, bp_error *error)
 {
     BP_TRY(choose_device(set, spec, error));
@@ -104,6 +122,7 @@ bp_status device_choose(const settings *set, bp_spec *spec, bp_error *error)
         bp_error_right(error, "bedplate plan without --calibrate, or another device");
         return status;
     }
+    BP_TRY(choose_checks(set, spec, error));
     return choose_products(set, spec, error);
 }
 

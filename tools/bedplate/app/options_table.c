@@ -588,6 +588,9 @@ static const option table[] = {
      "9)"},
     {"replay-every", OPTION_COUNT, COMMAND_TRAIN, AT(replay_every), 0, MOST, "0", "K", false,
      "computes forward and backward of every K-th step twice and compares them; 0: never"},
+    {"verify-products", OPTION_FLAG, LEARNS, AT(verify_products), 0, 0, "false", NULL, false,
+     "checks matrix products and attention while they run, and computes again what looks wrong; on "
+     "the host"},
     {"selftest-every", OPTION_TIME, COMMAND_TRAIN, AT(selftest_every), 0, 1e9, "24h", "TIME", false,
      "with --replay-every: how often `bedplate selftest` runs, besides at the start; 0: never"},
 

@@ -244,6 +244,7 @@ typedef struct settings {
     double spike_threshold;
     uint64_t spike_budget;
     uint64_t replay_every; /* 0: never */
+    bool verify_products;
     bool keep_best;
 
     /* a run that is left alone */

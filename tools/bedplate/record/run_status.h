@@ -41,6 +41,8 @@ typedef struct run_status {
     uint64_t replays;
     uint64_t transient; /* replays that differed, and a third run voted */
     uint64_t persistent;
+    uint64_t
+        product_repairs; /* --verify-products: elements that were computed again and differed */
     uint64_t anomalies;
     uint64_t anomaly_skips;
     uint64_t rollbacks;

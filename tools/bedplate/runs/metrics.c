@@ -55,6 +55,8 @@ static const struct metric_row {
     {"replay_mismatches_total", COUNTER_COUNT, FIELD(transient), ",class=\"transient\"",
      "Replays that differed."},
     {"replay_mismatches_total", COUNTER_COUNT, FIELD(persistent), ",class=\"persistent\"", NULL},
+    {"product_repairs_total", COUNTER_COUNT, FIELD(product_repairs), "",
+     "Wrong elements of products that were computed again."},
     {"anomalies_total", COUNTER_COUNT, FIELD(anomalies), "", "Losses or norms out of line."},
     {"updates_skipped_total", COUNTER_COUNT, FIELD(step.overflow), ",reason=\"overflow\"",
      "Steps whose update was left out."},

@@ -145,6 +145,7 @@ static void service_gather(service *v)
     now->replays = c->watch.replays;
     now->transient = c->watch.mismatches - (c->watch.doubt ? 1 : 0);
     now->persistent = c->watch.doubt ? 1 : 0;
+    now->product_repairs = c->s->checked.repaired;
     now->anomalies = c->watch.flagged;
     now->anomaly_skips = c->watch.acted_count;
     now->rollbacks = c->watch.policy == ANOMALY_ROLLBACK ? c->watch.acted_count : 0;

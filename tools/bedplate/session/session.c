@@ -375,6 +375,7 @@ bp_status session_begin(session *s, const settings *set)
     BP_TRY(offload_read(&s->offload, set, &s->error));
     BP_TRY(find_model(s));
     BP_TRY(device_choose(set, &s->spec, &s->error));
+    s->spec.device_options.verify = set->verify_products ? &s->checked : NULL;
     BP_TRY(offload_check(&s->offload, set, &s->spec, &s->error));
     BP_TRY(fill_spec(s));
     BP_TRY(image_augment_check(s));

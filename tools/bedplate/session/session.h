@@ -66,6 +66,8 @@ typedef struct session {
     uint64_t reference_bytes;  /* of what a reference or a teacher says that is held */
     uint64_t unpack_bytes;     /* of memory that unpacking data took, before the plan's was taken */
     bp_staging work;           /* for reading and writing files */
+    bp_checked checked;        /* --verify-products: what the device has seen, */
+    bp_checked told;           /* and what of it was told */
 } session;
 
 /* Finds the model (a directory or a preset) and fills session->spec: its configuration and what the

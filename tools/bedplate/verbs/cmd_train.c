@@ -9,6 +9,7 @@
 
 #include "core/base/storage.h"
 #include "tools/bedplate/app/clock.h"
+#include "tools/bedplate/runs/product_check.h"
 #include "tools/bedplate/runs/checkpoint.h"
 #include "tools/bedplate/session/class_weights.h"
 #include "tools/bedplate/sources/data_set.h"
@@ -459,6 +460,7 @@ static bp_status loop(training *t, ending *end)
         if (!policy_between(&t->policy, outcome.step - 1)) {
             train_record_rollout(&t->points, outcome.step, &t->policy);
         }
+        product_check_tell(&t->s.told, &t->s.checked, &t->points.log, outcome.step);
         BP_TRY(anomaly_guard(&t->points.watch, runtime));
         BP_TRY(ranks_leads(t->s.set) ? integrity_step(&t->points, &t->tested) : BP_OK);
         service_count(&t->care, outcome.tokens);
@@ -621,7 +623,8 @@ static int train_with(training *t, const settings *set)
     bp_status status = train(t, set, &code);
     if (status != BP_OK) {
         code = session_report(&t->s, status);
-        code = t->points.watch.doubt ? EXIT_MISMATCH : code;
+        product_check_tell(&t->s.told, &t->s.checked, &t->points.log, t->s.runtime.steps + 1);
+        code = t->points.watch.doubt || t->s.checked.damaged ? EXIT_MISMATCH : code;
     }
     service_end(&t->care, code);
     train_record_close(&t->points, code);

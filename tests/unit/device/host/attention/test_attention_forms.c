@@ -84,7 +84,7 @@ static void run(const bp_host_kernel *kernel, const void *pointers, void **work,
     memset(memory, 0xff, bytes);
     memset(memory + bytes, GUARD, GUARD_BYTES);
     *work = memory;
-    bp_host_call call = {pointers, scalars, dtypes, NULL};
+    bp_host_call call = {pointers, scalars, dtypes, NULL, NULL};
     for (uint64_t first = 0; first < tasks;) {
         uint64_t last = first + 1 + draw(most);
         last = last < tasks ? last : tasks;

@@ -43,7 +43,7 @@ static void run(uint32_t form, bp_kernel number, const void *scalars, void *cons
 {
     const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
     uint8_t dtypes[BP_OPERANDS_MAX] = {0}; /* BP_F32 */
-    const bp_host_call call = {pointers, scalars, dtypes, NULL};
+    const bp_host_call call = {pointers, scalars, dtypes, NULL, NULL};
     assert_int_equal(BP_F32, 0);
     bp_host_isa_kernels(form, kernels);
     const bp_host_kernel *kernel = kernels[BP_F32][number];

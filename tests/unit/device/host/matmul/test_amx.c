@@ -99,7 +99,7 @@ static void run_kernel(bp_kernel number, const void *scalars, void *const *point
     const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
     bp_host_isa_kernels(AMX, kernels);
     const bp_host_kernel *kernel = kernels[BP_BF16][number];
-    const bp_host_call call = {pointers, scalars, dtypes, NULL};
+    const bp_host_call call = {pointers, scalars, dtypes, NULL, NULL};
     uint64_t tasks = kernel->tasks(scalars);
     for (uint64_t first = 0, last; first < tasks; first = last) {
         last = first + 1 + draw((uint32_t)tasks);

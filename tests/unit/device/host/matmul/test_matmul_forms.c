@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "core/base/math_inline.h"
+#include "device/host/matmul/matmul_check.h"
 #include "device/host/isa_table.h"
 #include "device/host/vector/half.h"
 
@@ -192,8 +193,13 @@ static uint64_t bytes_of(const bp_host_kernel *kernel, const void *scalars, cons
 
 /* Runs the product by one form, tasks in ranges of up to `most` by workers in turn, and compares.
  * The workspace holds NaNs beforehand and must not be left. */
-static void product_check(product *x, const bp_host_kernel *kernel, uint32_t most)
+static void product_check(product *x, const bp_host_kernel *kernel, uint32_t most, bool checked)
 {
+    const uint64_t check_bytes = bp_matmul_check_bytes(BP_KERNEL_matmul, &x->s);
+    bp_host_check check = {.key = draw(1000), .level = 4.0f, .bytes = check_bytes};
+    check.memory = calloc(WORKERS + 1, (size_t)check_bytes);
+    assert_non_null(check.memory);
+    memset((char *)check.memory + WORKERS * check_bytes, GUARD, (size_t)check_bytes);
     uint64_t part = bytes_of(kernel, &x->s, x->dtypes), tasks = kernel->tasks(&x->s);
     size_t bytes = (size_t)(WORKERS * part);
     unsigned char *work = malloc(bytes + GUARD_BYTES);
@@ -204,7 +210,7 @@ static void product_check(product *x, const bp_host_kernel *kernel, uint32_t mos
     memcpy(x->c, x->stored[6], c_bytes);
     memcpy(x->before, x->stored[6], c_bytes);
     x->p.work = work;
-    bp_host_call call = {&x->p, &x->s, x->dtypes, NULL};
+    bp_host_call call = {&x->p, &x->s, x->dtypes, NULL, checked ? &check : NULL};
     for (uint64_t first = 0; first < tasks;) {
         uint64_t last = first + 1 + draw(most);
         last = last < tasks ? last : tasks;
@@ -216,6 +222,15 @@ static void product_check(product *x, const bp_host_kernel *kernel, uint32_t mos
     for (size_t i = 0; i < GUARD_BYTES; i++) {
         assert_int_equal(work[bytes + i], GUARD);
     }
+    for (uint64_t i = 0; i < check_bytes; i++) {
+        assert_int_equal(((unsigned char *)check.memory)[WORKERS * check_bytes + i], GUARD);
+    }
+    for (uint64_t i = 0; i < WORKERS; i++) { /* nothing was wrong */
+        const bp_host_check_found *found =
+            (const void *)((const char *)check.memory + i * check_bytes);
+        assert_int_equal(found->wrong + found->damaged, 0);
+    }
+    free(check.memory);
     free(work);
 }
 
@@ -237,9 +252,10 @@ static void check_typed(uint32_t form, const int64_t shape[3], int transposed, i
             bp_host_isa_kernels(form, kernels);
             const bp_host_kernel *kernel = kernels[types[1]][BP_KERNEL_matmul];
             if (x.c_count < 20000) {
-                product_check(&x, kernel, 3);
+                product_check(&x, kernel, 3, form > 0);
             }
-            product_check(&x, kernel, 1000);
+            product_check(&x, kernel, 1000, false);
+            product_check(&x, kernel, 1000, true);
         }
     }
     product_free(&x);
@@ -404,7 +420,7 @@ static void round_by(const bp_host_kernel *kernel, int64_t m, float *x, int64_t 
     void *work = malloc((size_t)bytes_of(kernel, &s, dtypes) + 1);
     assert_non_null(work);
     bp_matmul_pointers p = {.c = c, .a = one, .b = x, .work = work};
-    bp_host_call call = {&p, &s, dtypes, NULL};
+    bp_host_call call = {&p, &s, dtypes, NULL, NULL};
     kernel->run(&call, 0, kernel->tasks(&s), 0);
     free(work);
 }

@@ -116,7 +116,7 @@ static void no_slices_clear_nothing(void **state)
                                                     .ids = AT(&c, embedding_token_backward, ids),
                                                     .step = AT(&c, embedding_token_backward, step)};
     uint8_t dtypes[BP_OPERANDS_MAX] = {BP_F32};
-    const bp_host_call call = {(void *const *)(const void *)&p, &s, dtypes, NULL};
+    const bp_host_call call = {(void *const *)(const void *)&p, &s, dtypes, NULL, NULL};
     assert_int_equal(kernel->tasks(&s), 2);
     for (uint64_t first = 0; first <= 2; first++) {
         for (uint64_t i = 0; i < 140; i++) {
