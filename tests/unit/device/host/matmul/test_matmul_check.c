@@ -332,7 +332,7 @@ static void one_trial(trial_product *x, uint32_t number, fault_kind kind, tally 
 /* Every flip is repaired or harmless, or below the limit of what rounding does; a flip of the check
  * itself changes nothing. What was read wrong from the beginning, no check of a product can know.
  */
-/* verifies device-27.e9d8 */
+/* verifies device-44.ebba */
 static void flips_are_repaired(void **state)
 {
     (void)state;
@@ -370,7 +370,7 @@ static void flips_are_repaired(void **state)
 }
 
 /* A core that goes on spoiling what it computes: scalar arithmetic puts it right each time. */
-/* verifies device-27.e9d8 */
+/* verifies device-44.ebba */
 static void a_faulty_lane_is_repaired(void **state)
 {
     (void)state;
