@@ -46,8 +46,8 @@ typedef struct bp_device_options {
     const bp_kernel_row *kernels; /* bare: what there is */
     uint32_t alignment; /* of buffers and arenas: 32, 64, 128 or 256, as far as the device allows
                            it (bp_device.alignment); 0: BP_ARENA_ALIGNMENT */
-    bp_checked *verify;  /* host: products and attention are checked while they run, by fast forms
-                           with the bits of all; the caller's, until close; NULL: they are not */
+    bp_checked *verify; /* host: products and attention are checked while they run, by fast forms
+                          with the bits of all; the caller's, until close; NULL: they are not */
 } bp_device_options;
 
 /* The alignment that the options ask for. */

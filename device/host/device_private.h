@@ -68,7 +68,7 @@ typedef struct host_context {
     bool sealed;
     host_isa_kernel *kernel_of;      /* NULL: there is one form */
     const host_additions *additions; /* NULL: none */
-    bp_checked *verify;               /* the caller's; NULL: nothing is checked */
+    bp_checked *verify;              /* the caller's; NULL: nothing is checked */
     bp_error *error;                 /* the caller's */
     const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
     host_program programs[BP_PROGRAMS_MAX];

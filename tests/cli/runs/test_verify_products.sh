@@ -21,6 +21,20 @@ expect 0 '' "${train[@]}" --output-dir "$work/parts" --resume
 check $? "a resume may be without" "$(json state_digest)"
 expect 0 '^12 of 12 steps proven' replay "$work/checked"
 
+# Other types, adapters, bases in 4 and 8 bits, gradients that are added up.
+for options in "--bf16" "--fp16" "--gradient-accumulation-steps 2 --gradient-checkpointing full" \
+    "--model tiny-llama --lora-r 4 --load-in-8bit" "--model tiny-llama --lora-r 4 --load-in-4bit --bf16"; do
+    both=()
+    for verify in "" --verify-products; do
+        rm -rf "$work/other"
+        # shellcheck disable=SC2086 # several options
+        run "${train[@]}" --max-steps 4 --output-dir "$work/other" $options $verify
+        both+=("$(json state_digest)")
+    done
+    [[ -n ${both[0]} && ${both[0]} == "${both[1]}" ]]
+    check $? "the same bits with $options" "${both[*]}"
+done
+
 # The workspaces of products have what the checks need.
 bytes() { run plan --model tiny --data README.md --max-seq-length 32 --threads 2 --json "$@" && json arena_bytes; }
 off=$(bytes)

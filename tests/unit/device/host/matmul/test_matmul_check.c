@@ -35,8 +35,9 @@ static const char *const kind_names[KINDS] = {
     "a packed panel of b", "packed a",           "a chain on its way",
     "what was stored",     "a sum of the check", "an operand before the product"};
 
-/* Of a typical element: what is missed changes none by more. */
-#define LIMIT 1e-3
+/* Of a typical element: what is missed changes none by more. A panel's bit changes many elements of
+ * a column, whose errors may cancel each other by chance. */
+static const double limits[] = {2e-2, 1e-3, 1e-3, 1e-3, 0.0, INFINITY};
 
 /* Classes of bits of an fp32. */
 enum { SIGN, EXPONENT, UPPER, LOWER, CLASSES };
@@ -318,7 +319,7 @@ static void one_trial(trial_product *x, uint32_t number, fault_kind kind, tally 
     if (!right) {
         const double error = error_of(x);
         t->most = error > t->most || isnan(error) ? error : t->most;
-        if (kind != INPUT && (found.wrong > 0 || !(error < LIMIT / 2))) {
+        if (kind != INPUT && (found.wrong > 0 || !(error < limits[kind] / 2))) {
             print_message("%s, trial %u, bit %u: %u repaired, error %g\n", kind_names[kind], number,
                           (unsigned)(w[1] % 32), (unsigned)found.wrong, error);
         }
@@ -363,9 +364,14 @@ static void flips_are_repaired(void **state)
             const tally *t = &all[kind][c];
             print_message("| %s | %s | %u | %u | %u | %u | %.1e |\n", kind_names[kind],
                           class_names[c], t->trials, t->repaired, t->harmless, t->missed, t->most);
-            assert_true(kind == INPUT || t->most < LIMIT);
+        }
+    }
+    for (uint32_t kind = 0; kind < KINDS; kind++) {
+        for (uint32_t c = 0; c < CLASSES; c++) {
+            assert_true(all[kind][c].most <= limits[kind]);
         }
         assert_true(kind >= CHECK || all[kind][EXPONENT].repaired > 0);
+        assert_true(kind >= CHECK || all[kind][SIGN].missed + all[kind][EXPONENT].missed == 0);
     }
 }
 
