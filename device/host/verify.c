@@ -43,7 +43,7 @@ static float level_within(float level)
 }
 
 /* Where a product's workspace is. */
-static char *work_of(const host_op *op)
+static char *workspace_of_product(const host_op *op)
 {
     if (op->number == BP_KERNEL_matmul_quantised) {
         return ((const bp_matmul_quantised_pointers *)op->tuples[0].pointers)->work;
@@ -61,7 +61,7 @@ static void verify_product(host_context *context, const host_op *op)
     float *level = level_of(verify, op);
     const bp_host_check check = {.key = verify->ops,
                                  .level = level_within(*level),
-                                 .memory = work_of(op) + first,
+                                 .memory = workspace_of_product(op) + first,
                                  .bytes =
                                      bp_matmul_check_bytes((bp_kernel)op->number, tuple->scalars)};
     for (uint32_t i = 0; i < context->pool.threads; i++) {

@@ -149,7 +149,7 @@ typedef struct check_element {
     bool excluded;   /* which can't be so much */
 } check_element;
 
-static float load_b(const matmul_work *w, int64_t term, int64_t column)
+static float element_of_b(const matmul_work *w, int64_t term, int64_t column)
 {
     const int64_t at =
         w->s->transpose_b != 0 ? column * w->s->ldb + term : term * w->s->ldb + column;
@@ -168,7 +168,7 @@ static check_element compute(const matmul_work *w, int64_t row, int64_t column, 
     double exact = (double)sum, size = fabs(exact);
     for (int64_t k = 0; k < s->k; k++) {
         const float x = bp_element_load(w->a, (uint64_t)(a + k * step), w->type);
-        const float y = load_b(w, k, column);
+        const float y = element_of_b(w, k, column);
         const double product = (double)x * (double)y;
         sum = fmaf(x, y, sum);
         exact += product;
@@ -341,7 +341,7 @@ void bp_matmul_check_end(const matmul_work *w, const matmul_block *block)
         const int64_t column = block->column + (int64_t)((uint32_t)key % (uint64_t)block->columns);
         if (!again(w, block, (const int64_t[2]){row, column}, &unused)) {
             check_row(w, block, row);
-            check_column(w, block, column, 1.0, INFINITY);
+            check_column(w, block, column, 1.0, (double)INFINITY);
         }
     }
 }

@@ -37,7 +37,7 @@ static const char *const kind_names[KINDS] = {
 
 /* Of a typical element: what is missed changes none by more. A panel's bit changes many elements of
  * a column, whose errors may cancel each other by chance. */
-static const double limits[] = {2e-2, 1e-3, 1e-3, 1e-3, 0.0, INFINITY};
+static const double limits[] = {2e-2, 1e-3, 1e-3, 1e-3, 0.0, (double)INFINITY};
 
 /* Classes of bits of an fp32. */
 enum { SIGN, EXPONENT, UPPER, LOWER, CLASSES };
