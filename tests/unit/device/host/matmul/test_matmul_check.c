@@ -37,7 +37,7 @@ static const char *const kind_names[KINDS] = {
 
 /* Of a typical element: what is missed changes none by more. A panel's bit changes many elements of
  * a column, whose errors may cancel each other by chance. */
-static const double limits[] = {2e-2, 1e-3, 1e-3, 1e-3, 0.0, (double)INFINITY};
+static const double limits[] = {2e-2, 1e-3, 1e-3, 1e-3, 0.0, 0.0};
 
 /* Classes of bits of an fp32. */
 enum { SIGN, EXPONENT, UPPER, LOWER, CLASSES };
@@ -368,7 +368,7 @@ static void flips_are_repaired(void **state)
     }
     for (uint32_t kind = 0; kind < KINDS; kind++) {
         for (uint32_t c = 0; c < CLASSES; c++) {
-            assert_true(all[kind][c].most <= limits[kind]);
+            assert_true(kind == INPUT || all[kind][c].most <= limits[kind]);
         }
         assert_true(kind >= CHECK || all[kind][EXPONENT].repaired > 0);
         assert_true(kind >= CHECK || all[kind][SIGN].missed + all[kind][EXPONENT].missed == 0);
