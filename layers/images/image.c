@@ -57,6 +57,28 @@ static bool sees_places(const bp_image_window *w)
            w->before[0] == 0 && w->before[1] == 0;
 }
 
+/* Whether a stage keeps nothing but what it reads. The search for a policy counts `full`, so that
+ * it has as many ops as any other. */
+static bool keeps_little(const bp_builder *builder)
+{
+    const bp_policy_kind kind = builder->spec->policy.kind;
+    return kind == BP_POLICY_MEMORY_POOR || kind == BP_POLICY_FULL;
+}
+
+/* Bytes of what windows see that are written down at a time, at least a line of windows. Where as
+ * little as possible is kept and they see more than the images or what is made of them have, a
+ * quarter of that. */
+static uint64_t bytes_at_once(const bp_builder *builder, const bp_convolution *layer)
+{
+    const bp_image_window *w = &layer->window;
+    const uint64_t made = bp_size_mul(window_rows(w), layer->out);
+    const uint64_t image = made > window_image(w) ? made : window_image(w);
+    const uint64_t quarter = bp_size_mul(builder->rows, image) / 4 * sizeof(float);
+    const bool more = bp_size_mul(window_rows(w), window_sees(w)) > image;
+    const bool lines = more && keeps_little(builder) && quarter < BP_PATCHES_BYTES;
+    return lines ? quarter : BP_PATCHES_BYTES;
+}
+
 /* Images whose windows are written down at a time. */
 static uint64_t images_at_once(const bp_builder *builder, const bp_convolution *layer)
 {
@@ -65,26 +87,67 @@ static uint64_t images_at_once(const bp_builder *builder, const bp_convolution *
         return builder->rows;
     }
     const uint64_t bytes = bp_size_mul(bp_size_mul(window_rows(w), window_sees(w)), sizeof(float));
-    const uint64_t images = bytes > 0 ? BP_PATCHES_BYTES / bytes : builder->rows;
+    const uint64_t images = bytes > 0 ? bytes_at_once(builder, layer) / bytes : builder->rows;
     return images == 0 ? 1 : images < builder->rows ? images : builder->rows;
 }
 
-/* What the windows of some images see, or its gradient: a buffer, or the images themselves. */
-static bp_ref make_columns(bp_builder *builder, const bp_convolution *layer, uint64_t images,
-                           const char *name)
+/* Lines of an image's windows that are written down at a time: all, or of one image some. */
+static uint64_t lines_at_once(const bp_builder *builder, const bp_convolution *layer)
 {
-    return bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
-                           images * window_rows(&layer->window), window_sees(&layer->window), name);
+    const bp_image_window *w = &layer->window;
+    const uint64_t bytes = bp_size_mul(w->out_width * window_sees(w), sizeof(float));
+    if (sees_places(w) || !keeps_little(builder) || bytes == 0) {
+        return w->out_height;
+    }
+    const uint64_t lines = bytes_at_once(builder, layer) / bytes;
+    return lines == 0 ? 1 : lines < w->out_height ? lines : w->out_height;
 }
 
-static bp_ref see(bp_builder *builder, const bp_convolution *layer, uint64_t images, bp_ref x,
-                  bp_ref columns)
+/* What windows see of some images, or its gradient: a buffer, or the images themselves. */
+static bp_ref make_columns(bp_builder *builder, const bp_convolution *layer, uint64_t windows,
+                           const char *name)
 {
-    if (sees_places(&layer->window)) {
-        return x;
+    return bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder), windows,
+                           window_sees(&layer->window), name);
+}
+
+/* Images `first` to `first + images - 1`, or of one image the lines of windows from `line` on:
+ * those whose windows are written down at a time. */
+typedef struct image_tile {
+    uint64_t first, images;
+    uint64_t line, lines;
+    bp_ref seen;
+} image_tile;
+
+static uint64_t tile_windows(const bp_convolution *layer, const image_tile *tile)
+{
+    return tile->images * tile->lines * layer->window.out_width;
+}
+
+/* Where its windows begin in something that has `width` elements for each. */
+static bp_ref from_tile(const bp_convolution *layer, bp_ref all, const image_tile *tile,
+                        uint64_t width)
+{
+    const bp_image_window *w = &layer->window;
+    return bp_ref_at(all, (tile->first * w->out_height + tile->line) * w->out_width * width);
+}
+
+static bp_ref see(bp_builder *builder, const bp_convolution *layer, const image_tile *tile,
+                  bp_ref x, bp_ref columns)
+{
+    const bp_image_window *w = &layer->window;
+    const uint64_t from = tile->line * w->stride[0], above = w->before[0];
+    const uint64_t skipped = from > above ? from - above : 0; /* lines of the image */
+    const bp_ref images = bp_ref_at(x, tile->first * window_image(w));
+    if (sees_places(w)) {
+        return images;
     }
-    const bp_patches_scalars scalars = window_scalars(&layer->window, images);
-    const bp_patches_operands operands = {.columns = columns, .x = x};
+    bp_patches_scalars scalars = window_scalars(w, tile->images);
+    scalars.height -= (int64_t)skipped;
+    scalars.top = from > above ? 0 : (int64_t)(above - from);
+    scalars.out_height = (int64_t)tile->lines;
+    const bp_patches_operands operands = {.columns = columns,
+                                          .x = bp_ref_at(images, skipped * w->width * w->channels)};
     bp_build_patches(builder, &operands, &scalars);
     return columns;
 }
@@ -171,32 +234,39 @@ static uint64_t adapter_rank(const bp_builder *builder, const bp_convolution *la
     return a != BP_NO_PARAMETER ? builder->parameters[a].shape[0] : 0;
 }
 
-/* Images `first` to `first + images - 1`, whose windows are written down at a time. */
-typedef struct image_tile {
-    uint64_t first, images;
-    bp_ref seen;
-} image_tile;
-
-/* The next of an x; false: there is none. columns: see make_columns. */
+/* The next of an x; false: there is none. columns: see tile_columns. */
 static bool next_tile(bp_builder *builder, const bp_convolution *layer, bp_ref x, bp_ref columns,
                       image_tile *tile)
 {
-    const uint64_t most = images_at_once(builder, layer);
-    tile->first += tile->images;
+    const uint64_t most = images_at_once(builder, layer), all = layer->window.out_height;
+    const uint64_t lines = lines_at_once(builder, layer);
+    tile->line += tile->lines;
+    if (tile->line >= all) {
+        tile->line = 0;
+        tile->first += tile->images;
+    }
     if (tile->first >= builder->rows) {
         return false;
     }
-    tile->images = builder->rows - tile->first < most ? builder->rows - tile->first : most;
-    tile->seen = see(builder, layer, tile->images,
-                     bp_ref_at(x, tile->first * window_image(&layer->window)), columns);
+    const uint64_t images = builder->rows - tile->first;
+    tile->images = images < most ? images : most;
+    tile->lines = all - tile->line < lines ? all - tile->line : lines;
+    tile->seen = see(builder, layer, tile, x, columns);
     return true;
 }
 
 static bp_ref tile_columns(bp_builder *builder, const bp_convolution *layer, const char *name)
 {
-    return sees_places(&layer->window)
-               ? BP_ABSENT
-               : make_columns(builder, layer, images_at_once(builder, layer), name);
+    const uint64_t windows =
+        images_at_once(builder, layer) * lines_at_once(builder, layer) * layer->window.out_width;
+    return sees_places(&layer->window) ? BP_ABSENT : make_columns(builder, layer, windows, name);
+}
+
+/* The same for whole images. */
+static bp_ref image_columns(bp_builder *builder, const bp_convolution *layer, const char *name)
+{
+    const uint64_t windows = images_at_once(builder, layer) * window_rows(&layer->window);
+    return sees_places(&layer->window) ? BP_ABSENT : make_columns(builder, layer, windows, name);
 }
 
 /* The rows of u of a tile = what its windows see A^T. */
@@ -204,9 +274,10 @@ static void adapter_project(bp_builder *builder, const bp_convolution *layer,
                             const image_tile *tile, bp_ref u)
 {
     const bp_adapted at = adapted(layer);
-    const uint64_t before = rows_begin(builder, layer, tile->images);
+    const uint64_t before = builder->rows;
+    builder->rows = tile_windows(layer, tile);
     bp_adapter_project(builder, &at, tile->seen,
-                       from_image(layer, u, tile->first, adapter_rank(builder, layer)));
+                       from_tile(layer, u, tile, adapter_rank(builder, layer)));
     builder->rows = before;
 }
 
@@ -248,7 +319,7 @@ static void adapter_forward(bp_builder *builder, const bp_convolution *layer, bp
     if (adapter_drops(builder, layer)) {
         const bp_ref read = adapter_dropped(builder, layer, x);
         const bp_ref columns = tile_columns(builder, layer, "lora_patches");
-        image_tile tile = {0, 0, BP_ABSENT};
+        image_tile tile = {0, 0, 0, 0, BP_ABSENT};
         while (next_tile(builder, layer, read, columns, &tile)) {
             adapter_project(builder, layer, &tile, u);
         }
@@ -273,10 +344,11 @@ static void adapter_backward_a(bp_builder *builder, const bp_convolution *layer,
                                const image_tile *tile, bp_ref d_u, bp_ref d_a, int64_t accumulate)
 {
     const bp_adapted at = adapted(layer);
-    const uint64_t before = rows_begin(builder, layer, tile->images);
-    bp_adapter_outer_a(builder, &at,
-                       from_image(layer, d_u, tile->first, adapter_rank(builder, layer)),
-                       tile->seen, d_a, tile->first > 0 ? 1 : accumulate);
+    const uint64_t before = builder->rows;
+    const bool more = tile->first > 0 || tile->line > 0;
+    builder->rows = tile_windows(layer, tile);
+    bp_adapter_outer_a(builder, &at, from_tile(layer, d_u, tile, adapter_rank(builder, layer)),
+                       tile->seen, d_a, more ? 1 : accumulate);
     builder->rows = before;
 }
 
@@ -296,7 +368,7 @@ static void adapter_backward_parameters(bp_builder *builder, const bp_convolutio
     const bp_ref u = trains_b ? adapter_narrow(builder, layer) : BP_ABSENT;
     const bp_ref d_u = trains_a ? adapter_gradient(builder, layer, d_y) : BP_ABSENT;
     const bp_ref d_a = trains_a ? bp_build_gradient(builder, a, &accumulate) : BP_ABSENT;
-    image_tile tile = {0, 0, BP_ABSENT};
+    image_tile tile = {0, 0, 0, 0, BP_ABSENT};
     while (next_tile(builder, layer, read, columns, &tile)) {
         if (trains_b) {
             adapter_project(builder, layer, &tile, u);
@@ -338,16 +410,16 @@ void bp_convolution_forward(bp_builder *builder, const bp_convolution *layer, bp
     const bp_ref columns = tile_columns(builder, layer, "patches");
     const bp_ref weight = bp_build_acquire(builder, layer->weight, BP_FOR_FORWARD);
     const bp_ref bias = bp_build_acquire(builder, layer->bias, BP_FOR_FORWARD);
-    image_tile tile = {0, 0, BP_ABSENT};
+    image_tile tile = {0, 0, 0, 0, BP_ABSENT};
     while (next_tile(builder, layer, x, columns, &tile)) {
-        const bp_matmul_scalars scalars = {.m = (int64_t)(tile.images * window_rows(w)),
+        const bp_matmul_scalars scalars = {.m = (int64_t)tile_windows(layer, &tile),
                                            .n = (int64_t)layer->out,
                                            .k = (int64_t)window_sees(w),
                                            .lda = (int64_t)window_sees(w),
                                            .ldb = (int64_t)window_sees(w),
                                            .ldc = (int64_t)layer->out,
                                            .transpose_b = 1};
-        const bp_matmul_operands operands = {.c = from_image(layer, y, tile.first, layer->out),
+        const bp_matmul_operands operands = {.c = from_tile(layer, y, &tile, layer->out),
                                              .before = BP_ABSENT,
                                              .a = tile.seen,
                                              .b = weight,
@@ -409,19 +481,20 @@ static void backward_weight(bp_builder *builder, const bp_convolution *layer, bp
     int64_t accumulate = 0;
     const bp_ref columns = tile_columns(builder, layer, "patches");
     const bp_ref d_weight = bp_build_gradient(builder, layer->weight, &accumulate);
-    image_tile tile = {0, 0, BP_ABSENT};
+    image_tile tile = {0, 0, 0, 0, BP_ABSENT};
     while (next_tile(builder, layer, x, columns, &tile)) {
         const bp_matmul_scalars scalars = {.m = (int64_t)layer->out,
                                            .n = (int64_t)window_sees(w),
-                                           .k = (int64_t)(tile.images * window_rows(w)),
+                                           .k = (int64_t)tile_windows(layer, &tile),
                                            .lda = (int64_t)layer->out,
                                            .ldb = (int64_t)window_sees(w),
                                            .ldc = (int64_t)window_sees(w),
                                            .transpose_a = 1,
-                                           .accumulate = tile.first > 0 ? 1 : accumulate};
+                                           .accumulate =
+                                               tile.first > 0 || tile.line > 0 ? 1 : accumulate};
         const bp_matmul_operands operands = {.c = d_weight,
                                              .before = BP_ABSENT,
-                                             .a = from_image(layer, d_y, tile.first, layer->out),
+                                             .a = from_tile(layer, d_y, &tile, layer->out),
                                              .b = tile.seen,
                                              .bias = BP_ABSENT,
                                              .residual = BP_ABSENT,
@@ -488,7 +561,7 @@ static void adapter_backward_dropped(bp_builder *builder, const bp_convolution *
 {
     const bp_image_window *w = &layer->window;
     const uint64_t most = images_at_once(builder, layer);
-    const bp_ref columns = tile_columns(builder, layer, "lora_d_patches");
+    const bp_ref columns = image_columns(builder, layer, "lora_d_patches");
     const bp_ref d = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
                                      builder->rows, window_image(w), "lora_d_dropped");
     for (uint64_t first = 0; first < builder->rows; first += most) {
@@ -511,7 +584,7 @@ void bp_convolution_backward_input(bp_builder *builder, const bp_convolution *la
     }
     const bool adapter = has_adapter(builder, layer), drops = adapter_drops(builder, layer);
     const uint64_t most = images_at_once(builder, layer);
-    const bp_ref columns = tile_columns(builder, layer, "d_patches");
+    const bp_ref columns = image_columns(builder, layer, "d_patches");
     const bp_ref d_u = adapter ? adapter_gradient(builder, layer, d_y) : BP_ABSENT;
     const bp_ref weight = bp_build_acquire(builder, layer->weight, BP_FOR_BACKWARD);
     for (uint64_t first = 0; first < builder->rows; first += most) {

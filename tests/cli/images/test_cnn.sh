@@ -35,6 +35,29 @@ for policy in none memory-poor; do
     [[ $code -eq 0 && $(json state_digest) == "${low:=$(json state_digest)}" ]]
     check $? "frozen lower layers, $policy" "$out$err"
 done
+# What windows see is written down by lines where little is kept: strides and paddings that begin and end within lines,
+# one image and several, an adapter; the bits of whole images in less memory.
+mkdir -p "$work/lines"
+echo '{"model_type": "cnn", "image_height": 9, "image_width": 8, "num_channels": 2, "num_labels": 3, "layers":
+    ["conv 4 5x3 stride 2 padding same", "conv 6 3 padding same", "basic 6", "conv 5 2 stride 2", "mean-pool all"]}' \
+    >"$work/lines/config.json"
+awk 'BEGIN { for (j = 0; j < 144; j++) printf "f%d,", j; print "label"
+    for (i = 0; i < 12; i++) { for (j = 0; j < 144; j++) printf "%.4f,", ((i * 144 + j) * 7919 % 257 - 128) / 64
+        print i % 3 } }' >"$work/lines.csv"
+for more in '' '--lora-r 2' '--per-device-train-batch-size 3'; do
+    whole=''
+    for policy in none full memory-poor; do
+        # shellcheck disable=SC2086
+        run train --model "$work/lines" --data "$work/lines.csv" --output-dir "$work/lines-run" --overwrite-output-dir \
+            --per-device-train-batch-size 1 --max-steps 6 --quiet --json --gradient-checkpointing $policy $more
+        [[ $code -eq 0 && -n ${whole:=$(json state_digest)} && $(json state_digest) == "$whole" ]]
+        check $? "windows by lines, $policy $more" "$out$err"
+    done
+done
+run plan --model resnet-8 --per-device-train-batch-size 1 --optim sgd "${poor[@]}" --freeze 'layers.*' --offload flash:1MB \
+    --alignment 32 --kernels portable --json
+[[ $code -eq 0 && $(json arena_bytes) -le 245216 ]]
+check $? "the classifier of ResNet-8 in 240 KB" "$out$err"
 run eval --model "$work/a" --data "$work/images.csv" --json
 [[ $(json tokens) -eq 60 ]] && awk -v l="$(json loss)" 'BEGIN { exit !(l < 0.9) }'
 check $? "60 images, learned" "$out$err"
