@@ -232,6 +232,9 @@ static void workspace_grows_with_the_threads(void **state)
                          times * single);
         assert_int_equal(host->workspace(&options, BP_KERNEL_copy, &copy, NULL), 0);
     }
+    /* The plain form by name has its own, here two rows of 80 floats. */
+    const bp_device_options plain = {.threads = 1, .variant = "portable"};
+    assert_int_equal(host->workspace(&plain, BP_KERNEL_attention_forward, &attention, NULL), 640);
     bp_attention_forward_scalars huge = {1, INT64_MAX, 1, 1, INT64_MAX, 1, 0, 0.2, 0.0, 0, 0.0};
     bp_device_options options = {.threads = 2};
     assert_int_equal(host->workspace(&options, BP_KERNEL_attention_forward, &huge, NULL),

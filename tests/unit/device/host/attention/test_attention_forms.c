@@ -269,6 +269,27 @@ static void a_workspace_of_blocks(void **unused)
     }
 }
 
+/* The plain form needs a row or two, and never more than the others. */
+static void a_workspace_of_rows(void **unused)
+{
+    (void)unused;
+    const uint8_t floats[BP_OPERANDS_MAX] = {BP_F32}, halves[BP_OPERANDS_MAX] = {BP_BF16};
+    bp_attention_forward_scalars s = {1, 32, 8, 4, 8, 1, 9, 0.1, 0.0, 0, 0.0};
+    assert_int_equal(bp_attention_forward_plain(&s, floats), 4 * 2 * 32);
+    assert_int_equal(bp_attention_backward_plain(&s, floats), 4 * 8);
+    assert_int_equal(bp_attention_backward_plain(&s, halves), 4 * (8 + 2 * 32 * 8));
+    for (s.sequence = 1; s.sequence <= 4096; s.sequence += 13) {
+        for (int i = 0; i < 2; i++) {
+            const uint8_t *types = i == 0 ? floats : halves;
+            s.window = s.sequence % 3 == 0 ? 7 : 0;
+            assert_true(bp_attention_forward_plain(&s, types) <=
+                        bp_attention_forward_workspace(&s, types));
+            assert_true(bp_attention_backward_plain(&s, types) <=
+                        bp_attention_backward_workspace(&s, types));
+        }
+    }
+}
+
 /* Rows that end past the cache, heads in groups. */
 static void decode_in(bp_dtype type, bool near)
 {
@@ -320,6 +341,7 @@ int main(void)
         cmocka_unit_test(forward_and_backward),
         cmocka_unit_test(backward_in_blocks),
         cmocka_unit_test(a_workspace_of_blocks),
+        cmocka_unit_test(a_workspace_of_rows),
         cmocka_unit_test(decode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
