@@ -17,7 +17,7 @@ static void biased_forward_run(const bp_host_call *call, uint64_t first, uint64_
                                                .lengths = p->lengths,
                                                .step = p->step,
                                                .work = p->work};
-    const bp_host_call plain = {&own, call->scalars, call->dtypes, NULL};
+    const bp_host_call plain = {&own, call->scalars, call->dtypes, NULL, NULL};
     bp_attention_shape s = bp_attention_forward_shape(&plain);
     s.bias = p->bias;
     forward_over(&plain, &s, first, last, worker);
@@ -35,7 +35,7 @@ static void biased_backward_run(const bp_host_call *call, uint64_t first, uint64
                                                 .lengths = p->lengths,
                                                 .step = p->step,
                                                 .work = p->work};
-    const bp_host_call plain = {&own, call->scalars, call->dtypes, NULL};
+    const bp_host_call plain = {&own, call->scalars, call->dtypes, NULL, NULL};
     bp_attention_shape s = bp_attention_backward_shape(&plain);
     s.bias = p->bias;
     s.d_bias = p->d_bias;

@@ -47,7 +47,7 @@ static void run(bp_kernel kernel, const void *pointers, const void *scalars)
 {
     const uint8_t dtypes[BP_OPERANDS_MAX] = {BP_F32};
     const bp_host_kernel *row = bp_host_portable.kernels[BP_F32][kernel];
-    const bp_host_call call = {pointers, scalars, dtypes, NULL};
+    const bp_host_call call = {pointers, scalars, dtypes, NULL, NULL};
     const uint64_t tasks = row->tasks(scalars);
     for (uint64_t task = tasks; task-- > 0;) {
         row->run(&call, task, task + 1, 0);
