@@ -16,7 +16,7 @@
 #include "layers/families/cnn.h"
 #include "layers/families/vit.h"
 #include "tests/fixtures/kernels/reference.h"
-#include "tools/formats/family/cnn_text.h"
+#include "tools/formats/family/images/cnn_text.h"
 #include "tools/formats/family/family.h"
 #include "tools/formats/peft/peft_choice.h"
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # core/ knows no family: neither a key of config.json that only some families have, nor a member of a
-# family's own struct. Both are read from the rows of tools/formats/family/family_*.
-rows=(tools/formats/family/family_*.[ch])
+# family's own struct. Both are read from the rows of the families in tools/formats/family.
+rows=(tools/formats/family/family_*.[ch] tools/formats/family/images/family_*.[ch])
 [[ -e ${rows[0]} ]] || exit 0
 # Quoted keys of rows that lie in a family's own struct, or in none; what every row file has is common.
 keys=$(grep -vE 'COMMON\(|ROW_TOKEN|model_type|architectures|id2label|problem_type|quantization_config' "${rows[@]}" |

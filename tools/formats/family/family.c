@@ -6,7 +6,7 @@
 
 #include "core/base/number.h"
 #include "layers/families/llama.h"
-#include "tools/formats/family/cnn_text.h"
+#include "tools/formats/family/images/cnn_text.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

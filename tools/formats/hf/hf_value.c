@@ -6,7 +6,7 @@
 
 #include "layers/families/llama.h"
 #include "tools/formats/hf/bnb.h"
-#include "tools/formats/family/cnn_text.h"
+#include "tools/formats/family/images/cnn_text.h"
 #include "tools/formats/hf/hf_rope.h"
 
 static const char where[] = "config.json";

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "layers/images/image.h"
-#include "tools/formats/family/cnn_text.h"
+#include "tools/formats/family/images/cnn_text.h"
 
 static void require_written(const char *text, const char *plain)
 {

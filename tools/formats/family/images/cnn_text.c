@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Layers of convolutional nets as texts. */
-#include "tools/formats/family/cnn_text.h"
+#include "tools/formats/family/images/cnn_text.h"
 
 #include <string.h>
 
