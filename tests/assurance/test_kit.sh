@@ -27,7 +27,7 @@ kit() { out=$(cd "$1" && BUILD=build/release KIT_OUT=build/kit tests/assurance/k
 mkdir -p "$one/build/release"
 tar cf - --exclude=./build --exclude=./.git --exclude=./shared . | tar xpf - -C "$one"
 cp -p "$BUILD/bedplate" "$BUILD/libbedplate.a" "$BUILD/flags" "$one/build/release"
-mkdir "$one"/build/{mcdc,mcdc-gcc,prove,mutation,analysis,ci}
+mkdir "$one"/build/{mcdc,mcdc-gcc,prove,derivatives,mutation,analysis,ci}
 {
     sha256sum <"$BUILD/bedplate" | sed 's/ .*//; s/^/# program /'
     find tests -name 'test_*.c' -o -name 'test_*.sh' | LC_ALL=C sort | sed 's/$/\t-\tpassed/'
@@ -38,7 +38,7 @@ printf '%s\n' "$one/arena/arena.c:" '   12|      3|{' >"$one/build/mcdc/mcdc.txt
 printf 'arena/arena.c\tbp_arena_carve\t12\ta == b\t1\n' >"$one/build/mcdc/conditions.tsv"
 printf 'head\narena\t3\t4\ncore\t5\t8\n' >"$one/build/mcdc-gcc/summary.tsv"
 touch "$one"/build/mcdc-gcc/{conditions,differences}.tsv
-for goal in prove mutation analysis; do echo "what $goal found" >"$one/build/$goal/report.txt"; done
+for goal in prove derivatives mutation analysis; do echo "what $goal found" >"$one/build/$goal/report.txt"; done
 # verifies kit-2.1dae
 mkdir -p "$two"
 cp -a "$one/." "$two"
