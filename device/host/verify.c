@@ -103,13 +103,15 @@ static uint64_t written(host_context *context, const host_op *op)
 }
 
 /* Twice, the second time with tasks cut otherwise, now and then in another form; if the two differ
- * a third time decides. */
+ * a third time decides, then in a third form. */
 static void verify_attention(host_context *context, const host_op *op)
 {
     bp_checked *verify = context->verify;
-    const bool moved = verify->ops % OTHER_FORM == 0;
+    /* Mixed, so that no layer of a model whose ops are a multiple is left out. */
+    const bool moved = (verify->ops * UINT64_C(0x9e3779b97f4a7c15) >> 32) % OTHER_FORM == 0;
     const uint32_t other = bp_host_isa_other(context->form, 1);
-    const host_how how[2] = {{.form = context->now, .turn = true},
+    const uint32_t third_form = moved ? bp_host_isa_other(context->form, 2) : context->now;
+    const host_how how[2] = {{.form = third_form, .turn = true},
                              {.form = moved ? other : context->now, .turn = true}};
     bp_host_device_compute(context, op, &(host_how){.form = context->now});
     const uint64_t first = written(context, op);
@@ -131,7 +133,9 @@ static bool is_attention(const host_op *op)
     return op->number == BP_KERNEL_attention_forward ||
            op->number == BP_KERNEL_attention_backward ||
            op->number == BP_KERNEL_attention_packed_forward ||
-           op->number == BP_KERNEL_attention_packed_backward;
+           op->number == BP_KERNEL_attention_packed_backward ||
+           op->number == BP_KERNEL_attention_biased_forward ||
+           op->number == BP_KERNEL_attention_biased_backward;
 }
 
 static bool is_product(const host_op *op)

@@ -62,7 +62,9 @@ static bool sees_places(const bp_image_window *w)
 static bool keeps_little(const bp_builder *builder)
 {
     const bp_policy_kind kind = builder->spec->policy.kind;
-    return kind == BP_POLICY_MEMORY_POOR || kind == BP_POLICY_FULL;
+    const bp_spec *spec = builder->spec; /* sums go on over tiles only there */
+    return (kind == BP_POLICY_MEMORY_POOR || kind == BP_POLICY_FULL) && spec->gradient == BP_F32 &&
+           spec->device->sums_by_row;
 }
 
 /* Bytes of what windows see that are written down at a time, at least a line of windows. Where as

@@ -15,7 +15,7 @@ cortex-m55) board=mps3-an547 ;;
 *) board=mps2-an500 ;;
 esac
 kit=$PWD/build/$core/kit graph=build/$core-stack
-for tool in arm-none-eabi-gcc qemu-system-arm python3; do
+for tool in arm-none-eabi-gcc arm-none-eabi-nm qemu-system-arm python3; do
     command -v "$tool" >/dev/null || { echo "skipped: $tool is not here: make deps" >&2; exit 2; }
 done
 [[ -f $kit/kit.mk ]] || { echo "$kit is not there: make VARIANT=$core board-kit" >&2; exit 2; }

@@ -93,7 +93,7 @@ bad_config() {
 }
 bad_config 'n_head: the heads do not divide the width' 's/"n_head": 4/"n_head": 5/'
 bad_config 'activation_function: this value is not supported: found "silu", expected "gelu_new", .* or "relu"' 's/gelu_new/silu/'
-bad_config 'model_type: this value is not supported: found "mamba", expected "gpt2", .* or "rnn"' 's/"gpt2"/"mamba"/'
+bad_config 'model_type: this value is not supported: found "mamba", expected one of the [0-9]* types in docs/families.md, such as "gpt2"' 's/"gpt2"/"mamba"/'
 bad_config 'scale_attn_by_inverse_layer_idx:.*found 1, expected true or false' 's/layer_idx": false/layer_idx": 1/'
 bad_config 'reorder_and_upcast_attn:.*found true, expected false' 's/upcast_attn": false/upcast_attn": true/'
 bad_config 'add_cross_attention' 's/^{/{ "add_cross_attention": true,/'

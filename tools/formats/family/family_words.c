@@ -39,15 +39,16 @@ static void put_choices(bp_text *text, const char *words)
     }
 }
 
+/* An error has no room for all of them. */
 static void family_words_put_types(bp_text *text)
 {
-    const bp_family *family;
-    for (size_t i = 0; (family = bp_family_at(i)) != NULL; i++) {
-        const bool last = bp_family_at(i + 1) == NULL;
-        bp_text_string(text, i == 0 ? "\"" : last ? " or \"" : ", \"");
-        bp_text_string(text, family->model_type);
-        bp_text_char(text, '"');
+    size_t count = 0;
+    while (bp_family_at(count) != NULL) {
+        count++;
     }
+    bp_text_string(text, "one of the ");
+    bp_text_u64(text, count);
+    bp_text_string(text, " types in docs/families.md, such as \"gpt2\", \"llama\" or \"bert\"");
 }
 
 static void put_article(bp_text *text, const bp_row *row)

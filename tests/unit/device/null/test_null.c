@@ -20,6 +20,7 @@ static bp_status plan_on(const bp_device *device)
     bp_spec spec = bare_fixture_spec();
     void *host = NULL;
     spec.device = device;
+    spec.device_options.variant = NULL; /* of all forms: the most workspace */
     const uint64_t bytes = plan_bytes(&spec);
     assert_int_equal(posix_memalign(&host, 64, bytes), 0);
     const bp_status status = bare_fixture_plan(&t, &spec, host, bytes);

@@ -31,6 +31,7 @@ static void of_equals_the_first(void **state)
     for (uint64_t part = 5; part < 10; part++) {
         bp_fit_request request = {
             .spec = model_fixture_spec(), .free_policy = true, .rates = BP_RATES_DEFAULT};
+        request.spec.device_options.variant = NULL; /* of all forms */
         bp_fit fit;
         bp_error error = {0};
         const uint64_t bytes = fit_bytes(&request);

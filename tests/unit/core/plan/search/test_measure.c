@@ -85,11 +85,16 @@ static uint64_t shape_of(const bp_graph *graph, const bp_op *op)
     return hash;
 }
 
-/* What all stages share is made once in a program, and the losses are summed once in a group; no
- * trial is charged for the first, and the second is left out of the comparison. */
-static bool counts(const bp_op *op)
+/* What all stages share is made once in a program, and the losses are summed once in a group, as
+ * rows of a gradient that no position has are cleared once; no trial is charged for the first, and
+ * the others are left out of the comparison. */
+static bool counts(const bp_graph *graph, const bp_op *op)
 {
-    return op->kernel != BP_KERNEL_rotary_table && op->kernel != BP_KERNEL_loss_sum;
+    const uint32_t written = graph->refs[op->operand].buffer;
+    return op->kernel != BP_KERNEL_rotary_table && op->kernel != BP_KERNEL_relative_bias &&
+           op->kernel != BP_KERNEL_loss_sum &&
+           (op->kernel != BP_KERNEL_state_begin ||
+            graph->buffers[written].class_of != BP_CLASS_GRADIENTS);
 }
 
 static void note_trial(void *user, const bp_measured *trial)
@@ -102,7 +107,7 @@ static void note_trial(void *user, const bp_measured *trial)
     for (uint32_t i = trial->first; i < trial->last; i++) {
         const bp_op *op = &trial->graph->ops[i];
         assert_int_not_equal(op->kernel, BP_KERNEL_rotary_table);
-        if (counts(op)) {
+        if (counts(trial->graph, op)) {
             assert_true(ops->count < OPS);
             ops->shape[ops->count++] = shape_of(trial->graph, op);
         }
@@ -164,7 +169,7 @@ static uint32_t compare_action(const bp_plan *plan, uint32_t first, uint32_t end
     for (uint32_t i = 0; i < wanted; next++) {
         const bool ours = next < end && graph->ops[next].action == index;
         const bool equal =
-            ours && (!counts(&graph->ops[next]) ||
+            ours && (!counts(graph, &graph->ops[next]) ||
                      shape_of(graph, &graph->ops[next]) == ops->shape[i % ops->count]);
         if (!equal) {
             fail_msg("%s: %s of stage %u, variant %u: op %u of %u is %s", found.name,
@@ -172,11 +177,11 @@ static uint32_t compare_action(const bp_plan *plan, uint32_t first, uint32_t end
                      action->variant, i, ops->count,
                      ours ? bp_kernel_describe(graph->ops[next].kernel)->name : "not there");
         }
-        i += counts(&graph->ops[next]) ? 1 : 0;
+        i += counts(graph, &graph->ops[next]) ? 1 : 0;
     }
     const bool more = plan->spec.gradient_release != BP_RELEASE_NONE || plan->spec.gradient_int8;
     while (action->kind == BP_ACTION_BACKWARD && next < end && graph->ops[next].action == index) {
-        assert_true(more || !counts(&graph->ops[next]));
+        assert_true(more || !counts(graph, &graph->ops[next]));
         next++;
     }
     found.compared++;

@@ -85,7 +85,7 @@ static size_t wrongs_of(const bp_row *row, wrong wrongs[16])
     const bool flags = row->kind == BP_ROW_FLAG || row->kind == BP_ROW_FLAG_NOT;
     const bool words = row->kind == BP_ROW_TEXT || row->kind == BP_ROW_CHOICE;
     const bool silent = (row->flags & BP_ROW_SPARSE) != 0 &&
-                        (!BP_ROW_STORED(row->kind) || row->kind == BP_ROW_CHOICE);
+                        (!BP_ROW_STORED(row->kind) || row->kind == BP_ROW_CHOICE || flags);
     size_t n = 0;
     wrongs[n++] = text;
     if (!reals) {
@@ -105,7 +105,7 @@ static size_t wrongs_of(const bp_row *row, wrong wrongs[16])
     if (counts || reals || flags || words || row->kind == BP_ROW_NULL) {
         wrongs[n++] = list;
     }
-    if (row->kind != BP_ROW_LABELS && row->kind != BP_ROW_ROPE) {
+    if (row->kind != BP_ROW_LABELS && row->kind != BP_ROW_ROPE && row->kind != BP_ROW_THETA) {
         wrongs[n++] = object;
     }
     if (counts || reals || row->kind == BP_ROW_TOKEN || row->kind == BP_ROW_ONE) {
@@ -177,7 +177,7 @@ static bool other_value(const bp_row *row, char value[64])
     case BP_ROW_COUNT:
     case BP_ROW_COUNT_NULL:
         snprintf(value, 64, "%d", count);
-        return row->most > 0.0; /* or has to be 0 */
+        return row->most > row->least; /* or it has one value */
     case BP_ROW_TOKEN:
         snprintf(value, 64, "[17, 18]");
         return true;
