@@ -603,6 +603,24 @@ static bp_status list_pieces(loading *l, uint32_t p, bp_dtype type, const bp_ten
     return BP_OK;
 }
 
+/* The name that the family's files have for a parameter in one tensor; NULL: no room for it. */
+static const char *name_in_file(loading *l, uint32_t p)
+{
+    const bp_family *family = bp_family_adopt(&l->runtime->plan->spec).family;
+    const char *ours = hf_weights_name_of(l->runtime, l->numbers[p]);
+    char theirs[BP_TENSOR_NAME_MAX];
+    if (family == NULL || l->adapters) {
+        return ours;
+    }
+    const bp_tensor_rule *rule = bp_tensor_name(&family->naming, ours, theirs);
+    if (rule == NULL || rule->form != BP_LAYOUT_PLAIN || strcmp(ours, theirs) == 0) {
+        return ours;
+    }
+    const size_t bytes = strlen(theirs) + 1;
+    char *name = bp_room_take(&l->room, bytes);
+    return name != NULL ? memcpy(name, theirs, bytes) : NULL;
+}
+
 static bp_status list_weights(loading *l, const uint8_t *types, bp_tensor_entry *entries)
 {
     for (uint32_t p = 0; p < l->count; p++) {
@@ -614,7 +632,11 @@ static bp_status list_weights(loading *l, const uint8_t *types, bp_tensor_entry 
             entries = entry + bp_tensor_pieces_count(&pieces);
             continue;
         }
-        *entry = (bp_tensor_entry){.name = hf_weights_name_of(l->runtime, l->numbers[p]),
+        const char *name = name_in_file(l, p);
+        if (name == NULL) {
+            return hf_weights_no_room(l->location, BP_TENSOR_NAME_MAX, too_small);
+        }
+        *entry = (bp_tensor_entry){.name = name,
                                    .dtype = (bp_dtype)types[p],
                                    .rank = parameter->rank,
                                    .handle = l->numbers[p]};
