@@ -167,6 +167,16 @@ for target in all-linear gate_proj up_proj,q_proj mlp.down_proj gate; do
     expect 2 'adapters of experts and their router are not implemented' \
         plan --model tiny-qwen3-moe --lora-r 2 --target-modules $target
 done
+none='adapters of experts and their router are not implemented'
+expect 2 "$none" plan --model tiny-qwen3-moe --lora-r 2 --target-modules '.*(q_proj|gate_proj)'
+expect 2 "$none" plan --model tiny-qwen3-moe --lora-r 2 --target-modules '.*(q_proj|1\.mlp\.experts\.5\.(up|down)_proj)'
+expect 2 "$none" plan --model tiny-mixtral --lora-r 2 --target-modules q_proj,w1 --exclude-modules v_proj
+expect 2 "$none" plan --model tiny-olmoe --lora-r 2 --target-modules '.*(v_proj|gate)'
+for targets in '.*(q|o)_proj' 'q_proj,v_proj --exclude-modules v_proj'; do
+    read -ra options <<<"$targets"
+    run plan --model tiny-qwen3-moe --lora-r 2 --target-modules "${options[@]}"
+    check "$code" "those of attention are chosen by $targets" "$err"
+done
 
 # What is refused.
 refused() { # PATTERN SED [CODE]
