@@ -177,6 +177,13 @@ for targets in '.*(q|o)_proj' 'q_proj,v_proj --exclude-modules v_proj'; do
     run plan --model tiny-qwen3-moe --lora-r 2 --target-modules "${options[@]}"
     check "$code" "those of attention are chosen by $targets" "$err"
 done
+for arena in 1500000 2000000; do # for a base of codes, and of floats
+    run plan --model tiny-qwen3-moe --arena $arena
+    read -ra options <<<"$(grep -o -- '--lora-r 8 --target-modules q_proj,k_proj,v_proj,o_proj.*' <<<"$err" | tail -1)"
+    run plan --model tiny-qwen3-moe --arena $arena "${options[@]}"
+    [[ $code -eq 0 && ${#options[@]} -ge 4 ]]
+    check $? "adapters of attention are proposed, and fit into $arena: ${options[*]}" "$err"
+done
 
 # What is refused.
 refused() { # PATTERN SED [CODE]

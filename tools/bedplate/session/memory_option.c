@@ -7,6 +7,7 @@
 
 #include "core/plan/optimizer.h"
 #include "layers/families/cnn.h"
+#include "layers/families/llama.h"
 #include "tools/bedplate/session/optimizer_choice.h"
 
 /* Equal to the last bit; backward runs twice when there is clipping. */
@@ -63,22 +64,33 @@ static bool narrow_master(bp_spec *spec, bp_text *options)
     return true;
 }
 
+/* Whether the model has experts, of which there are no adapters. */
+static bool mixes(const bp_spec *spec)
+{
+    return spec->model == &bp_model_llama && bp_llama_config_of(&spec->config).experts > 0;
+}
+
 /* Adapters beside a frozen base: another model is learnt. No "all-linear" means a convolution, so
  * convolutional nets get those that they have when nobody names any. */
 static bool adapters(bp_spec *spec, bp_text *options)
 {
     static const char *const all[] = {"all-linear"}, *const convolutions[] = {"convolution"};
-    const bool images = spec->model == &bp_model_cnn;
+    static const char *const attention[] = {"q_proj", "k_proj", "v_proj", "o_proj"};
+    const bool images = spec->model == &bp_model_cnn, experts = mixes(spec);
     if (spec->lora.rank > 0) {
         return false;
     }
     spec->lora = (bp_lora){.rank = 8,
                            .alpha = 8.0,
-                           .targets = images ? convolutions : all,
-                           .target_count = 1,
+                           .targets = images    ? convolutions
+                                      : experts ? attention
+                                                : all,
+                           .target_count = experts ? 4 : 1,
                            .usual = images};
     bp_text_string(options, " --lora-r 8");
-    bp_text_string(options, images ? "" : " --target-modules all-linear");
+    bp_text_string(options, images    ? ""
+                            : experts ? " --target-modules q_proj,k_proj,v_proj,o_proj"
+                                      : " --target-modules all-linear");
     return true;
 }
 
