@@ -8,10 +8,12 @@
 
 enum { TEXT_BYTES = 262144, BUFFER_BYTES = 4096 };
 
-/* Dense layers outside the blocks stay floats: transformers, which would have codes of them too,
- * is told of each, by its name in every class of model that has one. */
+/* Dense layers outside the blocks stay floats, and so do experts and their router: transformers,
+ * which would have codes of them too, is told of each, by its name in every class of model that has
+ * one. */
 #define NOT_QUANTISED                                                                              \
-    "[\"lm_head\", \"score\", \"classifier\", \"pooler\", \"bert.pooler\", \"cls\"]"
+    "[\"lm_head\", \"score\", \"classifier\", \"pooler\", \"bert.pooler\", \"cls\", \"gate\", "    \
+    "\"mlp.experts\", \"block_sparse_moe.experts\"]"
 
 typedef struct copying {
     bp_json json;

@@ -195,6 +195,7 @@ static void configurations_are_rewritten(void **state)
         if (at != NULL) {
             assert_non_null(strstr(at, "\"llm_int8_skip_modules\": [\"lm_head\", "));
             assert_non_null(strstr(at, "\"bert.pooler\""));
+            assert_non_null(strstr(at, "\"gate\", \"mlp.experts\", \"block_sparse_moe.experts\"]"));
             *strrchr(out, '}') = ' ';
             assert_int_equal(read_config(strchr(at, '{'), &back, &error), BP_OK);
         }
