@@ -132,6 +132,11 @@ for name in blk.1.ffn_gate_inp.weight blk.1.ffn_gate_exps.weight blk.0.ffn_up_ex
 done
 expect 2 'mlp_only_layers, decoder_sparse_step: readers of this architecture want experts in all layers' \
     export --model "$work/mixed1" --to "$work/no.gguf"
+mkdir "$work/bias-config" && sed 's/"attention_bias": false/"attention_bias": true/' "$work/tiny-qwen3-moe/config.json" >"$work/bias-config/config.json"
+run train "${common[@]}" --model "$work/bias-config" --max-steps 0 --output-dir "$work/bias"
+grep -aq 'layers.1.self_attn.o_proj.bias' "$work/bias/model.safetensors"
+check $? 'a model with biases' "$out$err"
+expect 2 'attention_bias: readers of this architecture know no biases' export --model "$work/bias" --to "$work/no.gguf"
 
 # Continuations: what is kept of a prompt, and several sequences at once.
 run generate --model "$q" --prompt-ids 7,8,9,10,11 --max-new-tokens 20 --temperature 0 --num-return-sequences 3 --json

@@ -78,6 +78,10 @@ static bp_status experts_export(const bp_model_config *config, bool renormalise,
                                          "mlp_only_layers, decoder_sparse_step");
         }
     }
+    if (own.qkv_bias || own.output_bias) {
+        return bp_gguf_refuse_export(error, "readers of this architecture know no biases",
+                                     "attention_bias");
+    }
     if (own.renormalise != renormalise) {
         return bp_gguf_refuse_export(error,
                                      renormalise ? "readers of this architecture divide the shares "
