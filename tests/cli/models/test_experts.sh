@@ -159,6 +159,9 @@ loss=$(json loss)
 run eval --model "$work/merged" --data "$work/text" --max-seq-length 16 --json
 [[ -n $loss && $(printf %.5f "$(json loss)") == "$(printf %.5f "$loss")" ]]
 check $? "merged they give the same loss" "$loss $out$err"
+digest beside --model "$q" --lora-r 2 --target-modules q_proj --trainable 'model.layers.1.mlp.experts.*' --max-steps 2
+expect 2 'mlp.experts.gate_up_proj: experts and convolutions that were trained beside adapters are not merged' \
+    export --model "$q" --adapter "$work/beside" --merge --to "$work/no"
 disk=$(mktemp -d "$BUILD/experts.XXXXXX")
 trap 'rm -rf "$work" "$disk"' EXIT
 offload=(--offload "file:$disk/file:64MiB" --offload-buffered)

@@ -115,6 +115,13 @@ static bp_status load_whole(bp_tensor_set *set, const bp_wanted *wanted, bp_merg
     }
     memcpy(name, prefix, sizeof prefix - 1);
     memcpy(name + sizeof prefix - 1, wanted->name, length + 1);
+    uint32_t part = 0;
+    if (wanted->rank > 2 && merge_find(set, name, &part) != NULL) {
+        return bp_error_set(error, BP_ERR_USAGE, where,
+                            "experts and convolutions that were trained beside adapters are not "
+                            "merged",
+                            name);
+    }
     const uint64_t columns = wanted->rank == 2 ? wanted->shape[1] : 0;
     BP_TRY(load_one(set, name, wanted->shape[0], columns, room, &pair->whole, error));
     /* PEFT calls the bias of a module with an adapter that of its base layer. */

@@ -130,6 +130,13 @@ static void other_windows(void **state)
     assert_int_equal(load(d, &right, true), BP_ERR_DATA);
     assert_non_null(strstr(d->error.text, "magnitudes (use_dora) of convolutions"));
     merge_fixture_free(d);
+    d = fixture_new(); /* nor are windows merged that were trained themselves */
+    assert_int_equal(load_named(d, "base_model.model.layers.0.convolution.weight",
+                                "base_model.model.x.lora_B.weight",
+                                &(shapes){4, {OUT, IN, HIGH, WIDE}, 4, {OUT, RANK, 1, 1}}, false),
+                     BP_ERR_USAGE);
+    assert_non_null(strstr(d->error.text, "trained beside adapters are not merged"));
+    merge_fixture_free(d);
     d = fixture_new(); /* and of others they are nobody's here */
     assert_int_equal(load_named(d, "base_model.model.x.lora_A.weight",
                                 "base_model.model.x.lora_B.weight", &right, true),
