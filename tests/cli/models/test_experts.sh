@@ -138,6 +138,15 @@ grep -aq 'layers.1.self_attn.o_proj.bias' "$work/bias/model.safetensors"
 check $? 'a model with biases' "$out$err"
 expect 2 'attention_bias: readers of this architecture know no biases' export --model "$work/bias" --to "$work/no.gguf"
 
+# As many tensors as the largest Qwen3-MoE has: 36,945, and a head that is tied.
+mkdir "$work/many-config"
+sed -E 's/"num_experts": 6/"num_experts": 128/; s/"num_hidden_layers": 2/"num_hidden_layers": 94/; s/"hidden_size": 64/"hidden_size": 8/
+    s/"moe_intermediate_size": 48/"moe_intermediate_size": 2/; s/"head_dim": 24/"head_dim": 2/' "$q/config.json" >"$work/many-config/config.json"
+run train "${common[@]}" --model "$work/many-config" --max-steps 0 --optim sgd --output-dir "$work/many"
+run export --model "$work/many" --to "$work/many-out"
+[[ $code -eq 0 && $out == *' 36944 tensors, '* ]] && cmp "$work/many/model.safetensors" "$work/many-out/model.safetensors"
+check $? 'experts of 94 layers are exported' "$out$err"
+
 # Continuations: what is kept of a prompt, and several sequences at once.
 run generate --model "$q" --prompt-ids 7,8,9,10,11 --max-new-tokens 20 --temperature 0 --num-return-sequences 3 --json
 [[ $code -eq 0 && $(wc -l <<<"$out") -eq 3 && $(grep -o '"ids": [^]]*' <<<"$out" | sort -u | wc -l) -eq 1 ]]

@@ -17,7 +17,7 @@
 #include "tools/formats/files/stream_file.h"
 
 #define TABLE_BYTES ((size_t)128 << 20) /* address space; pages come as they are used */
-#define WORK_BYTES  ((size_t)8 << 20)
+#define WORK_BYTES  ((size_t)32 << 20)  /* half is tables, of 90,000 tensors */
 
 bp_status model_files_begin(model_files *m, const settings *set)
 {

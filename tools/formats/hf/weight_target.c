@@ -13,6 +13,12 @@
 static const char where[] = "export";
 
 #define CARRIED (2 * BP_HF_COUNTS) /* handles of tensors that go along begin here */
+#define PASSES  ((size_t)4 << 20)  /* bytes through which values pass: more are slower */
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
 
 /* The pieces that a file with this naming has of a parameter; false: it is one tensor. */
 static bool pieces_of(const bp_weight_source *source, size_t index, const bp_tensor_naming *naming,
@@ -88,7 +94,7 @@ bp_status bp_weight_source_stream(const bp_weight_source *source, size_t index,
                                   const bp_tensor_view *view, bp_dtype to, bp_staging work,
                                   bp_weight_sink sink, void *user)
 {
-    size_t third = work.capacity / 3 / 8 * 8;
+    size_t third = least(work.capacity, 2 * PASSES) / 3 / 8 * 8;
     bp_staging raw = {work.memory, third};
     char *out = (char *)work.memory + third;
     size_t size = bp_dtype_bytes(to);
@@ -356,7 +362,7 @@ bp_status bp_hf_export(const bp_weight_source *source, const bp_tensor_naming *n
     writing w = {.source = source,
                  .naming = naming,
                  .codes = {.source = source, .form = target->form},
-                 .raw = {(char *)target->work.memory + half, half}};
+                 .raw = {(char *)target->work.memory + half, least(half, PASSES)}};
     size_t counts, others;
     BP_TRY(list_counts(&w, target, NULL, NULL, &counts));
     BP_TRY(list_others(&w, target, NULL, NULL, NULL, &others));
@@ -377,7 +383,7 @@ bp_status bp_hf_export(const bp_weight_source *source, const bp_tensor_naming *n
     BP_TRY(list_others(&w, target, &room, entries[0].name, entries + count + counts, &others));
     count += target->beside;
     target->beside += count_tensors(&w, false) - source->count; /* pieces of parameters */
-    bp_staging staging = {room.memory, room.capacity / 1024 * 1024};
+    bp_staging staging = {room.memory, least(room.capacity / 1024 * 1024, PASSES)};
     return staging.capacity == 0 ? weight_target_no_room(target)
                                  : weight_target_write_all(&w, target, entries, count, staging);
 }
