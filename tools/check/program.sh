@@ -20,7 +20,7 @@ bytes=$((bytes - ptx))
 # 90,000 bytes for rewards, advantages, rollouts and their records; 20,000 for what boards need (state, packages).
 # 90,000 bytes for experts on the host's forms and in files, 40,000 for encoders (a table of distances in every form).
 # 60,000 bytes for decoder families by switches with GGUF, 40,000 for checked products in every form.
-most=4206000
+most=4210000
 # That is what gcc 12 makes of it; gcc 14 makes 1.1 % more.
 readelf -p .comment "$program" | grep -q 'GCC: .* 12\.' || most=$((most * 51 / 50))
 [[ $bytes -lt $most ]] || bad+=$'\n'"$bytes bytes without symbols and PTX; must be under $most"
