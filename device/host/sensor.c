@@ -34,11 +34,11 @@ bp_status bp_sensor_open(bp_sensor *sensor)
 bp_status bp_sensor_push(bp_sensor *sensor, const float *frame)
 {
     const uint32_t at = sensor->written;
-    volatile float *to = sensor->ring + (size_t)(at & (sensor->frames - 1)) * sensor->channels;
     bool finite = true;
-    if (sensor->channels == 0) {
+    if (sensor->channels == 0 || sensor->ring == NULL) {
         return BP_ERR_USAGE;
     }
+    volatile float *to = sensor->ring + (size_t)(at & (sensor->frames - 1)) * sensor->channels;
     for (uint32_t c = 0; c < sensor->channels; c++) {
         finite = finite && sensor_finite(frame[c]);
     }
