@@ -16,6 +16,7 @@
 #include "device/host/matmul/matmul_check.h"
 #include "device/host/isa_table.h"
 #include "device/host/vector/half.h"
+#include "tests/fixtures/share.h"
 
 #define WORKERS     3
 #define GUARD_BYTES 64
@@ -251,11 +252,16 @@ static void check_typed(uint32_t form, const int64_t shape[3], int transposed, i
         if (bp_host_isa_runs(form)) {
             bp_host_isa_kernels(form, kernels);
             const bp_host_kernel *kernel = kernels[types[1]][BP_KERNEL_matmul];
+            /* In the short form (emulated processors) every eighth product is checked. */
+            static uint32_t turn;
+            const bool checked = turn++ % share_of(1, 1, 8) == 0;
             if (x.c_count < 20000) {
-                product_check(&x, kernel, 3, form > 0);
+                product_check(&x, kernel, 3, checked && form > 0);
             }
             product_check(&x, kernel, 1000, false);
-            product_check(&x, kernel, 1000, true);
+            if (checked) {
+                product_check(&x, kernel, 1000, true);
+            }
         }
     }
     product_free(&x);
