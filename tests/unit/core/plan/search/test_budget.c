@@ -43,7 +43,7 @@ static bp_budget_request budget_request(uint64_t arena)
 {
     bp_budget_request request = {
         .spec = model_fixture_spec(), .arena = arena, .memory = {take, give_back, NULL}};
-    request.spec.device_options.variant = NULL; /* of all forms: workspaces that choices save */
+    request.spec.device_options.variant = NULL; /* workspaces of all forms: choices save them */
     request.spec.batch = 8;
     return request;
 }

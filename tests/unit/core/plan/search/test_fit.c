@@ -24,7 +24,7 @@ static bp_fit_request request_for(uint32_t accumulation)
 {
     bp_fit_request request = {
         .spec = model_fixture_spec(), .free_policy = true, .rates = BP_RATES_DEFAULT};
-    request.spec.device_options.variant = NULL; /* of all forms: workspaces that choices save */
+    request.spec.device_options.variant = NULL; /* workspaces of all forms: choices save them */
     SET_FAMILY(&request.spec.config, bp_transformer, layers, 6);
     request.spec.accumulation = accumulation;
     request.spec.loss_rows = 8;
