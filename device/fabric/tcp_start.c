@@ -20,7 +20,8 @@
 static const char where[] = "tcp";
 
 enum {
-    MAGIC = 0x62707432,
+    MAGIC = 0x62707433,
+    TAKEN = 'k',     /* the one byte that says: this rank is in */
     AGAIN_MS = 100,  /* between attempts to reach a rank */
     HELLO_MS = 5000, /* for who has connected to say who it is */
     GUESTS = 64,     /* connections that have not said so yet; of more the oldest goes */
@@ -28,7 +29,7 @@ enum {
 };
 
 /* What a rank says when it has connected; it is answered by the same of the other side and a proof
- * that this one knows the secret, and answers with a proof of its own. */
+ * that this one knows the secret, answers with a proof of its own, and gets TAKEN. */
 typedef struct tcp_hello {
     uint32_t magic, rank, size;
     uint32_t port;           /* at which this rank listens, too */
@@ -249,11 +250,13 @@ static bool tcp_listen_beside(tcp_start *start, int made)
     return true;
 }
 
-/* Each side shows that it knows the secret. */
+/* Each side shows that it knows the secret. The other side may have closed the connection before
+ * the proof came (a host that stood still for HELLO_MS, more strangers than it listens to): only
+ * the byte that it sends back says that this rank is in, and without it the rank comes again. */
 static bool tcp_greet(tcp_start *start, int made, uint32_t rank)
 {
     tcp_answer answer;
-    unsigned char proof[BP_SHA256_BYTES];
+    unsigned char proof[BP_SHA256_BYTES], taken = 0;
     const uint64_t until = tcp_now() + HELLO_MS;
     if (!tcp_nonce(start->self.nonce) ||
         !tcp_all(made, NULL, &start->self, sizeof start->self, until) ||
@@ -268,7 +271,8 @@ static bool tcp_greet(tcp_start *start, int made, uint32_t rank)
         return false;
     }
     tcp_prove(start, 'c', &start->self, &answer.hello, proof);
-    return tcp_all(made, NULL, proof, sizeof proof, until);
+    return tcp_all(made, NULL, proof, sizeof proof, until) &&
+           tcp_all(made, &taken, NULL, 1, start->until) && taken == TAKEN;
 }
 
 /* A connection to a rank that knows the secret; -1: it is not there now. */
@@ -336,6 +340,7 @@ static bool guest_answer(tcp_start *start, tcp_guest *guest, uint32_t from)
 static bool guest_stays(tcp_start *start, tcp_guest *guest)
 {
     unsigned char proof[BP_SHA256_BYTES];
+    const unsigned char taken = TAKEN;
     const uint32_t rank = guest->hello.rank;
     tcp_prove(start, 'c', &guest->hello, &guest->own, proof);
     if (!bp_hmac_same(proof, guest->proof)) {
@@ -344,6 +349,9 @@ static bool guest_stays(tcp_start *start, tcp_guest *guest)
     }
     if (start->tcp->peers[rank].socket >= 0) {
         return false; /* it came twice */
+    }
+    if (send(guest->socket, &taken, 1, MSG_NOSIGNAL) != 1) {
+        return false; /* it has left; it may come again */
     }
     bp_tcp_endpoint *place = &start->tcp->regions[rank];
     place->address = guest->address;
