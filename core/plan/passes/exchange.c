@@ -22,6 +22,13 @@ void compile_pending_begin(bp_compile *compile)
     compile->pace = PENDING_PACE;
 }
 
+/* A model may walk through its blocks to tell a parameter's stage: once it is known which
+ * parameters a window has, the others are not asked for. */
+static bool window_reaches(const bp_window *window, uint32_t parameter)
+{
+    return window->high == 0 || (parameter >= window->low && parameter < window->high);
+}
+
 bool compile_mark(const bp_compile *compile, bp_builder *builder, const bp_window *window)
 {
     const bool slice = window->table != UINT32_MAX;
@@ -29,8 +36,9 @@ bool compile_mark(const bp_compile *compile, bp_builder *builder, const bp_windo
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         bp_parameter *parameter = &builder->parameters[i];
         const bool later = i == compile->sliced[0] || i == compile->sliced[1];
-        const bool complete = !slice && bp_adapter_stage(builder, i) == window->stage;
-        parameter->ready = slice ? i == window->table : parameter->trainable && complete && !later;
+        const bool may = !slice && parameter->trainable && !later && window_reaches(window, i);
+        const bool complete = may && bp_adapter_stage(builder, i) == window->stage;
+        parameter->ready = slice ? i == window->table : complete;
         parameter->ready_first = slice && parameter->ready ? window->first : 0;
         parameter->ready_count = slice && parameter->ready ? window->count : parameter->count;
         any = any || parameter->ready;
