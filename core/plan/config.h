@@ -15,6 +15,15 @@
 
 struct bp_family;
 
+/* A dense layer between what is pooled of tokens and a vector. */
+typedef struct bp_vector_dense {
+    uint32_t width; /* of its output */
+    bool bias;
+    bool tanh; /* behind it */
+} bp_vector_dense;
+
+#define BP_VECTOR_DENSE_MAX 4
+
 typedef struct bp_model_config {
     /* Whose rows describe `own` (tools/formats/family/family.h), for what reads and writes files.
      * Nothing in core/ and layers/ asks; NULL: nobody does. */
@@ -24,8 +33,10 @@ typedef struct bp_model_config {
     bp_task task;
     uint32_t classes;   /* outputs of the classifier; of vectors their width */
     bp_pooling pooling; /* of BP_TASK_EMBEDDING */
-    bool raw_scores;    /* of BP_TASK_RANKING: scores are logits, not their sigmoid */
-    int64_t bos_token;  /* -1: none */
+    bp_vector_dense dense[BP_VECTOR_DENSE_MAX]; /* of BP_TASK_EMBEDDING, in their order */
+    uint32_t dense_count;
+    bool raw_scores;   /* of BP_TASK_RANKING: scores are logits, not their sigmoid */
+    int64_t bos_token; /* -1: none */
     int64_t eos_token;
     int64_t pad_token;
     int64_t more_eos[BP_MORE_EOS_MAX]; /* further tokens that end a text */

@@ -13,6 +13,11 @@ uint32_t bp_bert_block_parameters(const bp_bert_config *own)
                                  : (uint32_t)BP_BERT_BLOCK_PARAMETERS;
 }
 
+uint64_t bp_bert_head_width(const bp_bert_config *own)
+{
+    return own->head_width != 0 ? own->head_width : own->stack.width / own->stack.heads;
+}
+
 uint32_t bp_bert_block_first(const bp_model_config *config, uint32_t index)
 {
     const bp_bert_config own = bp_bert_config_of(config);
@@ -90,13 +95,13 @@ static void nomic_describe(const bp_builder *builder, const bp_stage_call *call,
     const uint32_t index = call->stage - 1, site = 1 + 3 * index;
     const uint32_t first = bp_bert_block_first(config, index);
     const uint64_t width = own.width, inner = bp_transformer_inner(&own);
-    const uint64_t head_width = width / own.heads;
+    const uint64_t head_width = bp_bert_head_width(&bert), wide = own.heads * head_width;
     const bp_norm norms[2] = {norm_of(&own, first + BP_NOMIC_NORM_1_WEIGHT),
                               norm_of(&own, first + BP_NOMIC_NORM_2_WEIGHT)};
     const bp_rotary rotary = {.width = head_width, .theta = bert.rope_theta, .apart = head_width};
     const bp_attention_parts attention = {
         .products = 1,
-        .product = {nomic_dense(first + BP_NOMIC_QKV, width, 3 * width)},
+        .product = {nomic_dense(first + BP_NOMIC_QKV, width, 3 * wide)},
         .rotary = &rotary,
         .attention = {.heads = own.heads,
                       .head_width = head_width,
@@ -104,7 +109,7 @@ static void nomic_describe(const bp_builder *builder, const bp_stage_call *call,
                       .padded = true,
                       .lengths = builder->input[BP_INPUT_LENGTHS],
                       .dropout = {site, own.attention_dropout}}};
-    const bp_residual end = {nomic_dense(first + BP_NOMIC_O, width, width),
+    const bp_residual end = {nomic_dense(first + BP_NOMIC_O, wide, width),
                              {site + 1, own.residual_dropout}};
     const bp_residual down = {nomic_dense(first + BP_NOMIC_DOWN, inner, width),
                               {site + 2, own.residual_dropout}};

@@ -46,6 +46,9 @@ typedef enum bp_nomic_parameter {
 uint32_t bp_bert_block_parameters(const bp_bert_config *own);
 uint32_t bp_bert_block_first(const bp_model_config *config, uint32_t index);
 
+/* Numbers of a head. */
+uint64_t bp_bert_head_width(const bp_bert_config *own);
+
 /* Width of the embeddings, and whether a dense layer brings them to the blocks'. */
 uint64_t bp_bert_embedding_width(const bp_bert_config *own);
 bool bp_bert_projects(const bp_bert_config *own);

@@ -141,9 +141,10 @@ static void nomic_publish_block(bp_builder *builder, const bp_model_config *conf
     const bp_bert_config own = bp_bert_config_of(config);
     const double range = own.stack.initializer_range;
     const uint64_t w = own.stack.width, inner = bp_transformer_inner(&own.stack);
+    const uint64_t wide = own.stack.heads * bp_bert_head_width(&own);
     const bp_publish_row rows[BP_NOMIC_BLOCK_PARAMETERS] = {
-        [BP_NOMIC_QKV] = {"attn.Wqkv.weight", {3 * w, w}, BP_INIT_NORMAL, range},
-        [BP_NOMIC_O] = {"attn.out_proj.weight", {w, w}, BP_INIT_NORMAL, range},
+        [BP_NOMIC_QKV] = {"attn.Wqkv.weight", {3 * wide, w}, BP_INIT_NORMAL, range},
+        [BP_NOMIC_O] = {"attn.out_proj.weight", {w, wide}, BP_INIT_NORMAL, range},
         [BP_NOMIC_NORM_1_WEIGHT] = {"norm1.weight", {w, 0}, BP_INIT_ONES, 0.0},
         [BP_NOMIC_NORM_1_BIAS] = {"norm1.bias", {w, 0}, BP_INIT_ZEROS, 0.0},
         [BP_NOMIC_UP] = {"mlp.fc11.weight", {inner, w}, BP_INIT_NORMAL, range},
@@ -374,10 +375,11 @@ static bp_status bert_check_ranges(const bp_spec *spec, bp_error *error)
         {"type_vocab_size", own.types, typed ? 1 : 0, typed ? 1u << 16 : 0},
         {"max_position_embeddings", position_rows(config),
          (uint64_t)config->positions + own.position_first, UINT32_MAX},
-        {"relative_attention_num_buckets", own.buckets, 4 * buckets, 256 * buckets}};
+        {"relative_attention_num_buckets", own.buckets, 4 * buckets, 256 * buckets},
+        {"head_dim", own.head_width, 0, own.kind == BP_NOMIC ? 1u << 16 : 0}};
     const bp_real_range dropout = {"classifier_dropout", own.classifier_dropout, 0.0, 1.0};
     BP_TRY(bp_transformer_check(config, "bert", error));
-    BP_TRY(bp_ranges_check(ranges, 3, "bert", error));
+    BP_TRY(bp_ranges_check(ranges, 4, "bert", error));
     BP_TRY(bp_vector_check(spec, own.stack.width, "bert", error));
     return bp_real_ranges_check(&dropout, 1, "bert", error);
 }
@@ -394,7 +396,7 @@ static bp_status bert_check_kind(const bp_spec *spec, bp_error *error)
             "classification, regression, reranking and token-classification",
             "task");
     }
-    if (own.kind == BP_NOMIC && own.stack.heads > 0 && own.stack.width / own.stack.heads % 2 != 0) {
+    if (own.kind == BP_NOMIC && own.stack.heads > 0 && bp_bert_head_width(&own) % 2 != 0) {
         return bp_error_set(error, BP_ERR_USAGE, "nomic_bert",
                             "rotary positions need heads of an even width", "num_attention_heads");
     }
@@ -417,7 +419,7 @@ static bp_status bert_check(const bp_spec *spec, bp_error *error)
         return bp_error_set(error, BP_ERR_USAGE, "bert",
                             "question-answering is implemented for bert alone", "task");
     }
-    if (own.stack.width % own.stack.heads != 0) {
+    if (own.head_width == 0 && own.stack.width % own.stack.heads != 0) {
         return bp_error_limit(error, BP_ERR_USAGE, "bert",
                               "the number of heads does not divide the width hidden_size",
                               "num_attention_heads", own.stack.heads, BP_LIMIT_DIVISOR,

@@ -32,6 +32,7 @@ typedef struct bp_bert_config {
     uint32_t embedding;        /* embedding_size; 0: width */
     uint32_t buckets;          /* relative_attention_num_buckets; 0: no table of distances */
     double rope_theta;         /* of rotary positions; 0: a table of positions */
+    uint32_t head_width;       /* of nomic-bert; 0: width / heads */
 } bp_bert_config;
 
 bp_bert_config bp_bert_config_of(const bp_model_config *config);

@@ -21,7 +21,8 @@ static uint32_t last_norm(const bp_model_config *config)
 
 static uint32_t gpt2_parameter_count(const bp_model_config *config)
 {
-    return last_norm(config) + 2 + (bp_causal_has_output(config) ? 1 : 0);
+    return last_norm(config) + 2 + (bp_causal_has_output(config) ? 1 : 0) +
+           bp_vector_parameters(config);
 }
 
 static void gpt2_stage_name(const bp_model_config *config, uint32_t stage, char text[32])
@@ -82,6 +83,7 @@ static void gpt2_parameters(bp_builder *builder, const bp_model_config *config)
     if (bp_causal_has_output(config)) {
         bp_publish_head(builder, "", &output, classifies ? BP_HEAD_TASK : BP_HEAD_OUTPUT);
     }
+    bp_vector_publish(builder, config, width);
 }
 
 static uint32_t gpt2_parameter_stage(const bp_model_config *config, uint32_t parameter)

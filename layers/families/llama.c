@@ -47,7 +47,8 @@ static uint32_t last_norm(const bp_model_config *config)
 static uint32_t llama_parameter_count(const bp_model_config *config)
 {
     const uint32_t biases = bp_llama_config_of(config).norm_bias ? 1 : 0;
-    return last_norm(config) + 1 + biases + (bp_causal_has_output(config) ? 1 : 0);
+    return last_norm(config) + 1 + biases + (bp_causal_has_output(config) ? 1 : 0) +
+           bp_vector_parameters(config);
 }
 
 static uint32_t llama_parameter_stage(const bp_model_config *config, uint32_t parameter)
@@ -227,6 +228,7 @@ static void llama_parameters(bp_builder *builder, const bp_model_config *config)
         bp_publish_head(builder, "", &head,
                         bp_causal_classifies(config) ? BP_HEAD_TASK : BP_HEAD_OUTPUT);
     }
+    bp_vector_publish(builder, config, bp_transformer_of(config).width);
 }
 
 static bp_causal llama_describe(const bp_builder *builder)

@@ -54,7 +54,7 @@ static const bert_head *head_of(const bp_model_config *config);
 
 uint32_t bp_bert_head_parameters(const bp_model_config *config)
 {
-    return head_of(config)->parameters;
+    return head_of(config)->parameters + bp_vector_parameters(config);
 }
 
 /* BERT's pooler belongs to the base. The masked-LM layers of DistilBERT and ELECTRA stay hidden
@@ -95,9 +95,10 @@ void bp_bert_head_publish(bp_builder *builder, const bp_model_config *config)
                                  : bp_task_scores_samples(task) ? judge
                                  : task == BP_TASK_TOKENS       ? judge + TAGS
                                                                 : find;
-    for (uint32_t i = 0; i < bp_bert_head_parameters(config); i++) {
+    for (uint32_t i = 0; i < head_of(config)->parameters; i++) {
         bp_publish_head(builder, "", &rows[i], head_kind(own.kind, task, i));
     }
+    bp_vector_publish(builder, config, w);
 }
 
 static bp_linear dense(const bp_builder *builder, uint32_t weight, uint64_t out)

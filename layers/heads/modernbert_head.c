@@ -18,7 +18,7 @@ enum { VOCABULARY_BIAS = SCORE };
 
 uint32_t bp_modernbert_head_parameters(const bp_model_config *config)
 {
-    return config->task == BP_TASK_EMBEDDING ? 1
+    return config->task == BP_TASK_EMBEDDING ? 1 + bp_vector_parameters(config)
            : config->task < BP_TASK_CLASSES  ? VOCABULARY_BIAS + 1u
                                              : HEAD_PARAMETERS;
 }
@@ -38,12 +38,14 @@ void bp_modernbert_head_publish(bp_builder *builder, const bp_model_config *conf
         [NORM] = {"head.norm.weight", {w, 0}, BP_INIT_ONES, 0.0},
         [SCORE] = guesses ? vocabulary : score,
         [SCORE_BIAS] = {"classifier.bias", {config->classes, 0}, BP_INIT_ZEROS, 0.0}};
-    for (uint32_t i = 0; i < bp_modernbert_head_parameters(config); i++) {
+    const uint32_t own_rows = bp_modernbert_head_parameters(config) - bp_vector_parameters(config);
+    for (uint32_t i = 0; i < own_rows; i++) {
         bp_publish_head(builder, "", &rows[i],
                         i < SCORE ? BP_HEAD_NONE
                         : guesses ? BP_HEAD_OUTPUT
                                   : BP_HEAD_TASK);
     }
+    bp_vector_publish(builder, config, w);
 }
 
 static bp_norm norm_of(const bp_builder *builder, uint32_t weight)

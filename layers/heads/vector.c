@@ -2,23 +2,135 @@
 /* Vectors of samples, as ops. */
 #include "layers/heads/vector.h"
 
+#include <math.h>
+
+#include "core/plan/range.h"
+#include "layers/heads/classifier.h"
 #include "layers/heads/loss.h"
+#include "layers/nodes/activate.h"
+#include "layers/nodes/publish.h"
 
 /* Of the cosines that exist at one time, if rows allow. */
 #define SCORES_BYTES ((uint64_t)4 << 20)
 
-/* The vectors of a micro-batch's samples, at their place among `total`. */
+uint32_t bp_vector_parameters(const bp_model_config *config)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; config->task == BP_TASK_EMBEDDING && i < config->dense_count; i++) {
+        count += config->dense[i].bias ? 2u : 1u;
+    }
+    return count;
+}
+
+void bp_vector_publish(bp_builder *builder, const bp_model_config *config, uint64_t width)
+{
+    uint64_t in = width;
+    for (uint32_t i = 0; config->task == BP_TASK_EMBEDDING && i < config->dense_count; i++) {
+        const bp_vector_dense *dense = &config->dense[i];
+        const double deviation = 1.0 / sqrt((double)in);
+        const bp_publish_row weight = {"weight", {dense->width, in}, BP_INIT_NORMAL, deviation};
+        const bp_publish_row bias = {"bias", {dense->width, 0}, BP_INIT_ZEROS, 0.0};
+        char prefix[BP_NAME_BYTES];
+        bp_name_append(bp_name_append_number(prefix, 2 + i), "_Dense.linear.");
+        bp_publish_head(builder, prefix, &weight, BP_HEAD_OUTPUT);
+        if (dense->bias) {
+            bp_publish_head(builder, prefix, &bias, BP_HEAD_OUTPUT);
+        }
+        in = dense->width;
+    }
+}
+
+/* The dense layers and what goes through them, a row a sample. */
+typedef struct vector_chain {
+    uint32_t count;
+    bool tanh[BP_VECTOR_DENSE_MAX];
+    bp_linear linear[BP_VECTOR_DENSE_MAX];
+    bp_ref x[BP_VECTOR_DENSE_MAX + 1];  /* what each reads, and the last one's output */
+    bp_ref before[BP_VECTOR_DENSE_MAX]; /* what tanh reads */
+} vector_chain;
+
+static bp_sample_part vector_part(const bp_model_config *config)
+{
+    return config->pooling == BP_POOLING_CLS    ? BP_SAMPLE_FIRST
+           : config->pooling == BP_POOLING_LAST ? BP_SAMPLE_LAST
+                                                : BP_SAMPLE_MEAN;
+}
+
+static bp_ref vector_row(bp_builder *builder, uint64_t width, const char *name)
+{
+    return bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                           builder->spec->batch, width, name);
+}
+
+/* The last row of the chain, from tokens x (rows, width). */
+static vector_chain vector_dense(bp_builder *builder, uint64_t width, bp_ref x)
+{
+    const bp_model_config *config = &builder->spec->config;
+    uint32_t parameter =
+        builder->spec->model->parameter_count(config) - bp_vector_parameters(config);
+    uint64_t in = width;
+    vector_chain c = {.count = config->dense_count};
+    c.x[0] = bp_sample_pick(builder, width, vector_part(config), x);
+    bp_samples_begin(builder);
+    for (uint32_t i = 0; i < c.count; i++) {
+        const bp_vector_dense *dense = &config->dense[i];
+        c.linear[i] = (bp_linear){.weight = parameter,
+                                  .bias = dense->bias ? parameter + 1 : BP_NO_PARAMETER,
+                                  .in = in,
+                                  .out = dense->width,
+                                  .output_major = true};
+        c.tanh[i] = dense->tanh;
+        c.before[i] = vector_row(builder, dense->width, "dense");
+        c.x[i + 1] = dense->tanh ? vector_row(builder, dense->width, "tanh") : c.before[i];
+        bp_linear_forward(builder, &c.linear[i], c.x[i], BP_ABSENT, c.before[i]);
+        if (dense->tanh) {
+            bp_activate(builder, BP_ACTIVATION_TANH, builder->rows * dense->width, c.before[i],
+                        c.x[i + 1]);
+        }
+        parameter += dense->bias ? 2u : 1u;
+        in = dense->width;
+    }
+    bp_samples_end(builder);
+    return c;
+}
+
+/* The gradient (rows, width) of tokens from that of the chain's last row. */
+static bp_ref vector_dense_backward(bp_builder *builder, const vector_chain *c, bp_ref d)
+{
+    const uint64_t width = c->linear[0].in;
+    bp_samples_begin(builder);
+    for (uint32_t i = c->count; i-- > 0;) {
+        const bp_linear *linear = &c->linear[i];
+        if (c->tanh[i]) {
+            bp_activate_backward(builder, BP_ACTIVATION_TANH, builder->rows * linear->out,
+                                 c->before[i], d, d);
+        }
+        bp_linear_backward_parameters(builder, linear, c->x[i], d);
+        const bp_ref d_x = vector_row(builder, linear->in, "d_dense");
+        bp_linear_backward_input(builder, linear, d, d_x);
+        d = d_x;
+    }
+    bp_samples_end(builder);
+    return bp_sample_spread(builder, width, vector_part(&builder->spec->config), d);
+}
+
+/* The vectors of a micro-batch's samples, at their place among `total`: pooled of tokens, or,
+ * behind dense layers, the rows x (batch, width) as they are. */
 static void vector_pool(bp_builder *builder, uint64_t width, uint64_t total, bp_ref x, bp_ref y)
 {
     const bp_spec *spec = builder->spec;
+    const bool rows = spec->config.dense_count > 0;
     const bp_pool_rows_scalars scalars = {.batch = spec->batch,
-                                          .sequence = spec->sequence,
+                                          .sequence = rows ? 1 : spec->sequence,
                                           .width = (int64_t)width,
                                           .total = (int64_t)total,
-                                          .mode = spec->config.pooling,
+                                          .mode = rows ? BP_POOLING_CLS : spec->config.pooling,
                                           .later = total > spec->batch && builder->vectors_written};
-    const bp_pool_rows_operands operands = {
-        .y = y, .x = x, .lengths = builder->input[BP_INPUT_LENGTHS], .step = builder->step};
+    const bp_pool_rows_operands operands = {.y = y,
+                                            .x = x,
+                                            .lengths =
+                                                rows ? BP_ABSENT : builder->input[BP_INPUT_LENGTHS],
+                                            .step = builder->step};
     bp_build_pool_rows(builder, &operands, &scalars);
 }
 
@@ -159,46 +271,65 @@ static uint64_t vector_total(const bp_spec *spec)
 
 void bp_vector_forward(bp_builder *builder, uint64_t width, bp_ref x)
 {
-    const uint64_t batch = builder->spec->batch;
+    const uint64_t batch = builder->spec->batch, out = builder->spec->config.classes;
+    if (builder->spec->config.dense_count > 0) {
+        const vector_chain c = vector_dense(builder, width, x);
+        x = c.x[c.count];
+    }
     if (bp_ref_present(builder->vectors)) {
-        vector_pool(builder, width, vector_total(builder->spec), x, builder->vectors);
+        vector_pool(builder, out, vector_total(builder->spec), x, builder->vectors);
         return;
     }
-    const bp_ref y = bp_ref_present(builder->logits)
-                         ? builder->logits
-                         : vector_make(builder, batch, width, "vectors");
-    vector_pool(builder, width, batch, x, y);
+    const bp_ref y = bp_ref_present(builder->logits) ? builder->logits
+                                                     : vector_make(builder, batch, out, "vectors");
+    vector_pool(builder, out, batch, x, y);
     if (builder->spec->texts > 1) {
-        vector_compare(builder, batch, width, y, false);
+        vector_compare(builder, batch, out, y, false);
     } else {
         vector_lose_nothing(builder);
     }
 }
 
-bp_ref bp_vector_backward(bp_builder *builder, uint64_t width, bp_ref x)
+/* The gradient of what was pooled: tokens, or rows of samples. */
+static bp_ref vector_spread(bp_builder *builder, uint64_t width, uint64_t total, bp_ref d)
 {
     const bp_spec *spec = builder->spec;
-    const bool kept = bp_ref_present(builder->vectors);
-    const uint64_t total = kept ? vector_total(spec) : spec->batch;
-    bp_ref d = builder->vectors;
-    if (!kept) {
-        d = vector_make(builder, total, width, "vectors");
-        vector_pool(builder, width, total, x, d);
-        vector_compare(builder, total, width, d, true);
-    }
+    const bool rows = spec->config.dense_count > 0;
     const bp_pool_rows_backward_scalars scalars = {.batch = spec->batch,
-                                                   .sequence = spec->sequence,
+                                                   .sequence = rows ? 1 : spec->sequence,
                                                    .width = (int64_t)width,
                                                    .total = (int64_t)total,
-                                                   .mode = spec->config.pooling};
+                                                   .mode = rows ? BP_POOLING_CLS
+                                                                : spec->config.pooling};
     const bp_pool_rows_backward_operands operands = {
         .d_x = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
-                               builder->rows, width, "d_tokens"),
+                               rows ? spec->batch : builder->rows, width,
+                               rows ? "d_vectors" : "d_tokens"),
         .d_y = d,
-        .lengths = builder->input[BP_INPUT_LENGTHS],
+        .lengths = rows ? BP_ABSENT : builder->input[BP_INPUT_LENGTHS],
         .step = builder->step};
     bp_build_pool_rows_backward(builder, &operands, &scalars);
     return operands.d_x;
+}
+
+bp_ref bp_vector_backward(bp_builder *builder, uint64_t width, bp_ref x)
+{
+    const bp_spec *spec = builder->spec;
+    const bool kept = bp_ref_present(builder->vectors), dense = spec->config.dense_count > 0;
+    const uint64_t total = kept ? vector_total(spec) : spec->batch, out = spec->config.classes;
+    vector_chain c = {.count = 0};
+    if (dense) {
+        c = vector_dense(builder, width, x);
+        x = c.x[c.count];
+    }
+    bp_ref d = builder->vectors;
+    if (!kept) {
+        d = vector_make(builder, total, out, "vectors");
+        vector_pool(builder, out, total, x, d);
+        vector_compare(builder, total, out, d, true);
+    }
+    const bp_ref d_x = vector_spread(builder, out, total, d);
+    return dense ? vector_dense_backward(builder, &c, d_x) : d_x;
 }
 
 void bp_vector_contrast(bp_builder *builder)
@@ -210,10 +341,28 @@ void bp_vector_contrast(bp_builder *builder)
 
 bp_status bp_vector_check(const bp_spec *spec, uint64_t width, const char *family, bp_error *error)
 {
-    if (spec->config.task == BP_TASK_EMBEDDING && spec->config.classes != width) {
-        return bp_error_limit(error, BP_ERR_USAGE, family,
-                              "vectors of samples are as wide as those of tokens", "num-labels",
-                              spec->config.classes, BP_LIMIT_EXACT, (int64_t)width);
+    const bp_model_config *config = &spec->config;
+    if (config->task != BP_TASK_EMBEDDING) {
+        return BP_OK;
     }
-    return BP_OK;
+    if (config->dense_count > 0 &&
+        (config->pooling == BP_POOLING_SQRT || config->pooling == BP_POOLING_WEIGHTED)) {
+        return bp_error_set(error, BP_ERR_USAGE, family,
+                            "Dense modules are implemented behind the mean, the first and the last "
+                            "token alone",
+                            "pooling");
+    }
+    const bp_range counts = {"dense_count", config->dense_count, 0, BP_VECTOR_DENSE_MAX};
+    BP_TRY(bp_ranges_check(&counts, 1, family, error));
+    for (uint32_t i = 0; i < config->dense_count; i++) {
+        const bp_range out = {"out_features", config->dense[i].width, 1, 1u << 20};
+        BP_TRY(bp_ranges_check(&out, 1, family, error));
+        width = config->dense[i].width;
+    }
+    return config->classes == width
+               ? BP_OK
+               : bp_error_limit(error, BP_ERR_USAGE, family,
+                                "vectors of samples are as wide as those of tokens, or as the last "
+                                "Dense module's",
+                                "num-labels", config->classes, BP_LIMIT_EXACT, (int64_t)width);
 }

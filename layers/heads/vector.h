@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Heads of BP_TASK_EMBEDDING: a vector of each sample, of its tokens' rows as config.pooling says.
- */
+/* Heads of BP_TASK_EMBEDDING: a vector of each sample, of its tokens' rows as config.pooling says,
+ * through the dense layers of config.dense. Their parameters are the model's last. */
 #ifndef BP_LAYERS_VECTOR_H
 #define BP_LAYERS_VECTOR_H
 
@@ -18,7 +18,14 @@ bp_ref bp_vector_backward(bp_builder *builder, uint64_t width, bp_ref x);
 /* bp_model.contrast */
 void bp_vector_contrast(bp_builder *builder);
 
-/* BP_ERR_USAGE with `family` as its place: a width of vectors that is not the model's. */
+/* How many parameters the dense layers have, 0 of other tasks; and their publication behind all
+ * others: "2_Dense.linear.weight" and so on, as the modules' directories are written. `width`: of
+ * tokens. */
+uint32_t bp_vector_parameters(const bp_model_config *config);
+void bp_vector_publish(bp_builder *builder, const bp_model_config *config, uint64_t width);
+
+/* BP_ERR_USAGE with `family` as its place: a width of vectors that is not the model's, dense layers
+ * out of range, and ways of pooling that have none behind them. */
 bp_status bp_vector_check(const bp_spec *spec, uint64_t width, const char *family,
                           bp_error *error) BP_MUST_CHECK;
 

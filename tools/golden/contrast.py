@@ -4,12 +4,13 @@
 MultipleNegativesRankingLoss (cosine similarity, scale 20) in float64, over vectors of small models, in the files of
 tools/golden/families.py.
 
-Run from the repository root: tools/golden/contrast.py (needs torch, transformers; some seconds on one core). Where
-sentence-transformers is installed its own loss is compared.
+Run from the repository root: tools/golden/contrast.py (needs torch, transformers, sentence-transformers; some seconds
+on one core).
 
 texts    int32    texts of an example (2: anchor and positive; 3: and a negative), bp_pooling
 labels   int32    (samples) zeros
 logits   float32  (samples, width): the vectors
+dense    int32    of each Dense module its width, and whether it has a bias and tanh
 """
 import os
 import sys
@@ -18,6 +19,7 @@ import numpy as np
 import peft
 import torch
 import transformers
+from sentence_transformers.base.modules import Dense
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import families  # noqa: E402
@@ -62,27 +64,42 @@ def ranking(vectors, texts, scale=20.0):
 
 
 def compare(name, vectors, texts, loss):
-    try:
-        from sentence_transformers.losses import MultipleNegativesRankingLoss
-    except ImportError:
-        return
+    from sentence_transformers.losses import MultipleNegativesRankingLoss
     parts = vectors.detach().reshape(-1, texts, vectors.shape[1])
     found = MultipleNegativesRankingLoss(None).compute_loss_from_embeddings([parts[:, k] for k in range(texts)], None)
     print(name, "differs from sentence-transformers by", abs(float(found) - float(loss)))
 
 
-def case(name, prefix, model, v, lengths, texts, way, seed):
+def denses(model, rows, width):
+    """Dense modules of sentence-transformers, under the directories' names: rows of width, bias and tanh."""
+    made = []
+    for i, (out, bias, tanh) in enumerate(rows):
+        layer = Dense(width, out, bias=bool(bias), activation_function=torch.nn.Tanh() if tanh else torch.nn.Identity())
+        model.add_module(f"{2 + i}_Dense", layer)
+        made.append(layer)
+        width = out
+    return made, width
+
+
+def case(name, prefix, model, v, lengths, texts, way, seed, dense=()):
     generator = torch.Generator().manual_seed(seed)
-    model = families.draw(Holder(prefix, model), generator)
-    v = {**v, "task": EMBEDDING, "classes": v["width"]}
+    model = Holder(prefix, model)
+    chain, width = denses(model, dense, v["width"])
+    model = families.draw(model, generator)
+    v = {**v, "task": EMBEDDING, "classes": width}
     ids, mask = families.samples(v, lengths, generator)
 
     def vectors():
-        return pool(way, model(input_ids=ids, attention_mask=mask), mask)
+        x = pool(way, model(input_ids=ids, attention_mask=mask), mask)
+        for layer in chain:
+            x = layer({"sentence_embedding": x})["sentence_embedding"]
+        return x
 
     tensors = {"tokens": ids.numpy().astype(np.int32), "lengths": np.array(lengths, np.int32),
                "labels": np.zeros(len(lengths), np.int32), "logits": families.single(vectors()),
                "texts": np.array([texts, POOLING.index(way)], np.int32)}
+    if dense:
+        tensors["dense"] = np.array(dense, np.int32).reshape(-1)
     assert torch.isfinite(vectors()).all(), name # eager attention has NaN where a window has padding alone
     compare(name, vectors(), texts, ranking(vectors(), texts))
     families.finish("families/" + name, model, lambda _: ranking(vectors(), texts), v, tensors)
@@ -110,7 +127,7 @@ def adapted(held, v, generator):
     return held
 
 
-def gemma_case(name, v, window, lengths, texts, way, seed, **more):
+def gemma_case(name, v, window, lengths, texts, way, seed, dense=(), **more):
     config, model = gemma(v, window, **more)
     config.architectures = ["Gemma3TextModel"]
     own = families.draw
@@ -125,7 +142,7 @@ def gemma_case(name, v, window, lengths, texts, way, seed, **more):
         return adapted(held, v, generator) if v.get("rank") else held
     families.draw = draw
     with qwen3.WithConfig(config, "Gemma3TextModel"):
-        case(name, "model", model, v, lengths, texts, way, seed)
+        case(name, "model", model, v, lengths, texts, way, seed, dense)
     families.draw = own
 
 
@@ -153,6 +170,11 @@ def main():
     gemma_case("gemma3_vectors_whole", {**both, "layers": 2, "heads": 2, "kv_heads": 1}, 64, lengths, 2, "weightedmean", 68,
                rope_parameters={"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000.0},
                                 "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}})
+    case("bert_vectors_dense", "bert", bert(own), own, [9, 4, 1, 6, 2, 9, 7, 3], 2, "cls", 75, [(12, 1, 1), (20, 0, 1)])
+    case("llama_vectors_dense", "model", transformers.LlamaModel(families.llama_config({**llama, "task": 1})), llama,
+         [7, 3, 1, 5, 4, 6], 2, "lasttoken", 76, [(16, 1, 0)])
+    gemma_case("gemma3_vectors_dense", {**both, "batch": 4, "accumulation": 2, "layers": 2}, 4, lengths, 2, "mean", 77,
+               [(40, 0, 0), (16, 0, 0)])
     gemma_case("gemma3_vectors_lora", {**both, **today.LORA, "layers": 2}, 4, lengths, 2, "mean", 74)
 
 

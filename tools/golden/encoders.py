@@ -60,7 +60,7 @@ def nomic_bert(v, **more):
     return dict(vocab_size=v["vocabulary"], max_position_embeddings=v["positions"], hidden_size=v["width"],
                 num_hidden_layers=v["layers"], num_attention_heads=v["heads"], intermediate_size=v["inner"],
                 layer_norm_eps=v.get("epsilon", 1e-12), type_vocab_size=v.get("types", 2), pad_token_id=v["pad"],
-                rope_parameters={"rope_type": "default", "rope_theta": v.get("rope_theta", 1000.0)},
+                rope_parameters={"rope_type": "default", "rope_theta": v.get("rope_theta", 1000.0)}, head_dim=v.get("head_dim"),
                 attn_implementation="sdpa", **more)
 
 
@@ -215,6 +215,7 @@ def main():
     case("nomic_bert_regression", "nomic_bert", {**own, "task": REGRESSION, "classes": 1, "heads": 1, "layers": 3,
                                                  "epsilon": 1e-5}, [9, 9, 2, 5], 132)
     case("nomic_bert_ranking", "nomic_bert", {**own, "task": RANKING, "classes": 1, "layers": 1, "types": 1}, [9, 4, 1, 6], 133)
+    case("nomic_bert_heads", "nomic_bert", {**own, "task": CLASSES, "classes": 3, "head_dim": 6}, [9, 4, 1, 6], 134)
     case("bert_ranking", "bert", {**own, "task": RANKING, "classes": 1, "rank": 2, "alpha": 4, "all_linear": 1}, [9, 4, 1, 6], 111)
     case("distilbert_masked", "distilbert", {**own, "task": MASKED}, [9, 4, 7, 6], 76)
     case("distilbert_classes", "distilbert", {**own, "task": CLASSES, "classes": 4, "heads": 1}, [9, 4, 1, 6], 77)

@@ -14,7 +14,7 @@ import tempfile
 import torch
 import transformers
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Normalize, Transformer
+from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 OUT = "tests/golden/sentences/"
@@ -59,7 +59,7 @@ def mpnet():
     saved("mpnet", drawn(transformers.MPNetModel(config), 1), tokenizer, 20, [Pooling(16, pooling_mode="mean")])
 
 
-def gemma():
+def gemma(name="gemma", behind=()):
     """Gemma 3 that reads in both directions, as EmbeddingGemma does, here with a tokenizer of words."""
     words = ["<pad>", "<eos>", "<bos>"] + WORDS + ["<mask>"]
     tokenizer = transformers.MPNetTokenizer(vocab={w: i for i, w in enumerate(words)}, pad_token="<pad>", cls_token="<bos>",
@@ -68,8 +68,14 @@ def gemma():
         vocab_size=len(words), hidden_size=16, num_hidden_layers=3, num_attention_heads=2, num_key_value_heads=1,
         head_dim=8, intermediate_size=24, max_position_embeddings=64, query_pre_attn_scalar=8, sliding_window=6,
         use_bidirectional_attention=True, layer_types=["sliding_attention", "sliding_attention", "full_attention"])
-    saved("gemma", drawn(transformers.Gemma3TextModel(config), 2), tokenizer, 20,
-          [Pooling(16, pooling_mode="mean"), Normalize()])
+    saved(name, drawn(transformers.Gemma3TextModel(config), 2), tokenizer, 20,
+          [Pooling(16, pooling_mode="mean"), *behind, Normalize()])
+
+
+def dense():
+    """EmbeddingGemma's chain, and a bias and tanh besides."""
+    gemma("dense", [drawn(Dense(16, 24, bias=False, activation_function=torch.nn.Identity()), 4),
+                    drawn(Dense(24, 12, bias=True, activation_function=torch.nn.Tanh()), 5)])
 
 
 def nomic():
@@ -85,7 +91,7 @@ def main():
     os.makedirs(OUT, exist_ok=True)
     with open(OUT + "texts.txt", "w", encoding="utf-8") as f:
         f.writelines(t + "\n" for t in TEXTS)
-    for name in sys.argv[1:] or ["mpnet", "gemma", "nomic"]:
+    for name in sys.argv[1:] or ["mpnet", "gemma", "dense", "nomic"]:
         globals()[name]()
 
 

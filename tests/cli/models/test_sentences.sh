@@ -15,7 +15,7 @@ agree() {
         { for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); bad += d * d > 4e-10; most = $i * $i > most ? $i * $i : most } }
         END { exit !(NR == 9 && !bad && most > 0.01) }'
 }
-for name in mpnet gemma nomic; do
+for name in mpnet gemma dense nomic; do
     vectors=
     for more in "--per-device-eval-batch-size 1" "--per-device-eval-batch-size 9 --threads 1" "--kernels portable" \
         "--length-buckets none"; do
@@ -103,6 +103,37 @@ done
 cp -r $golden/gemma "$work/y"
 sed -i 's/"use_bidirectional_attention": true/"use_bidirectional_attention": null/' "$work/y/config.json"
 expect 0 '' plan --model "$work/y" --task causal-lm
-sed -i 's/\.normalize\.Normalize/.dense.Dense/; s/2_Normalize/2_Dense/' "$work/y/modules.json"
-expect 4 'Dense: the module is not implemented' plan --model "$work/y" --task embedding
+# Dense modules: trained and written back (the loop above); beside adapters they stay as they are.
+grep -q '"path": "3_Dense"' "$work/o-dense/modules.json" && grep -q '"path": "4_Normalize"' "$work/o-dense/modules.json" &&
+    grep -q '"activation_function": "torch.nn.modules.activation.Tanh"' "$work/o-dense/3_Dense/config.json" &&
+    grep -q '"bias": false' "$work/o-dense/2_Dense/config.json"
+check $? "dense: its modules are written" "$(cat "$work/o-dense/modules.json")"
+# weights DIR: the numbers of the first Dense module, 24 rows of 16.
+weights() { tail -c 1536 "$1/2_Dense/model.safetensors"; }
+cmp -s <(weights "$work/o-dense") <(weights $golden/dense)
+check $? "dense: its weights are written as they were read"
+for more in "" "--lora-r 2"; do
+    rm -rf "$work/l"
+    # shellcheck disable=SC2086
+    run train --model $golden/dense --task embedding --data "$work/pairs.jsonl" --max-seq-length 16 --max-steps 2 --quiet \
+        --learning-rate 1e-2 --output-dir "$work/l" $more
+    [[ $code -eq 0 ]] && if cmp -s <(weights "$work/l") <(weights $golden/dense); then [[ -n $more ]]; else [[ -z $more ]]; fi
+    check $? "dense: trained, and beside adapters not ($more)" "$err"
+done
+run export --model $golden/dense --to "$work/e" --format hf --dtype bf16
+[[ $code -eq 0 ]] && cmp -s "$work/e/3_Dense/model.safetensors" $golden/dense/3_Dense/model.safetensors &&
+    cmp -s "$work/e/modules.json" $golden/dense/modules.json
+check $? "dense: an exported directory has them too" "$err"
+expect 2 'Dense modules are exported into directories alone' export --model $golden/dense --to "$work/d.gguf"
+expect 2 'Dense modules are implemented behind the mean' plan --model $golden/dense --task embedding --pooling weightedmean
+cp -r $golden/dense "$work/z"
+sed -i 's/"in_features": 16/"in_features": 8/' "$work/z/2_Dense/config.json"
+expect 4 'in_features' plan --model "$work/z" --task embedding
+cp $golden/dense/2_Dense/config.json "$work/z/2_Dense"
+sed -i 's/"out_features": 12/"out_features": 13/' "$work/z/3_Dense/config.json"
+expect 4 '3_Dense.linear.weight' embed --model "$work/z" --data $golden/texts.txt --output "$work/z.jsonl"
+rm "$work/z/3_Dense/model.safetensors"
+expect 4 'a module.s weights is missing' embed --model "$work/z" --data $golden/texts.txt --output "$work/z.jsonl"
+sed -i 's/\.dense\.Dense/.x.LayerNorm/' "$work/z/modules.json"
+expect 4 'LayerNorm: the module is not implemented' plan --model "$work/z" --task embedding
 finish

@@ -161,6 +161,9 @@ static bp_status record_model_put(json_line *line, session *s)
         return BP_OK;
     }
     BP_TRY(record_file_put(line, s, s->weights_path));
+    for (uint32_t i = 0; i < s->spec.config.dense_count; i++) {
+        BP_TRY(record_file_put(line, s, s->modules[i].path));
+    }
     return strcmp(s->weights_path + n - 5, ".json") == 0 ? record_shards_put(line, s) : BP_OK;
 }
 

@@ -626,13 +626,37 @@ static bp_status export_file(checkpoint *c, const bp_blob *file, bp_dtype dtype)
     return bp_stream_end(&stream, status);
 }
 
+/* Weights of Dense modules, beside adapters too, whose directory then stands for all of it. */
+static bp_status export_modules(checkpoint *c)
+{
+    session *s = c->s;
+    for (uint32_t i = 0; i < s->spec.config.dense_count; i++) {
+        char name[BP_EMBEDDER_PATH], prefix[BP_EMBEDDER_PATH], path[BP_STORE_PATH_MAX];
+        bp_hf_scheme form = save_form(s);
+        bp_embedder_dense_path(i, name);
+        bp_embedder_dense_prefix(i, prefix);
+        form.module = prefix;
+        BP_TRY(bp_storage_join(path, s->set->output_dir, name, &s->error));
+        const bp_hf_location place = {.store = s->store,
+                                      .path = path,
+                                      .scratch = s->work,
+                                      .modules = s->modules,
+                                      .module_count = s->spec.config.dense_count,
+                                      .error = &s->error};
+        BP_TRY(bp_hf_weights_save(&s->runtime, &place, &form));
+    }
+    return BP_OK;
+}
+
 static bp_status write_export(checkpoint *c)
 {
     session *s = c->s;
     char path[BP_STORE_PATH_MAX];
     if (s->spec.config.task == BP_TASK_EMBEDDING) {
-        BP_TRY(bp_embedder_write(s->store, s->set->output_dir, &s->embedder, s->spec.config.classes,
+        const uint32_t width = bp_family_count(&s->spec.config, BP_ROLE_WIDTH);
+        BP_TRY(bp_embedder_write(s->store, s->set->output_dir, &s->embedder, width,
                                  s->spec.sequence, &s->error));
+        BP_TRY(export_modules(c));
     }
     if (s->plan.spec.lora.rank > 0) {
         return export_adapters(c);

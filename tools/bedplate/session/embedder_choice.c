@@ -4,7 +4,9 @@
 
 #include <string.h>
 
+#include "core/base/storage.h"
 #include "tools/bedplate/session/session.h"
+#include "tools/formats/hf/hf_files.h"
 
 static const struct {
     const char *word;
@@ -14,6 +16,29 @@ static const struct {
                 {"lasttoken", BP_POOLING_LAST},
                 {"mean_sqrt_len_tokens", BP_POOLING_SQRT},
                 {"weightedmean", BP_POOLING_WEIGHTED}};
+
+/* Dense modules of the directory: their sizes, and where their weights are. */
+static bp_status embedder_choose_dense(session *s)
+{
+    const bp_embedder *e = &s->embedder;
+    bp_model_config *config = &s->spec.config;
+    if (e->dense_count > 0 && e->dense_in != config->classes) {
+        return bp_error_limit(&s->error, BP_ERR_DATA, "sentence-transformers",
+                              "the first Dense reads another width than the model's", "in_features",
+                              e->dense_in, BP_LIMIT_EXACT, config->classes);
+    }
+    config->dense_count = e->dense_count;
+    for (uint32_t i = 0; i < e->dense_count; i++) {
+        bp_hf_module *module = &s->modules[i];
+        char directory[BP_STORE_PATH_MAX];
+        BP_TRY(bp_storage_join(directory, s->set->model, e->path[1 + i], &s->error));
+        BP_TRY(bp_storage_join(module->path, directory, BP_HF_WEIGHTS, &s->error));
+        bp_embedder_dense_prefix(i, module->prefix);
+        config->dense[i] = e->dense[i];
+        config->classes = e->dense[i].width;
+    }
+    return BP_OK;
+}
 
 bp_status embedder_choose(session *s)
 {
@@ -35,7 +60,7 @@ bp_status embedder_choose(session *s)
         s->embedder.normalize = strcmp(set->normalize, "true") == 0;
     }
     s->spec.config.pooling = s->embedder.pooling;
-    return BP_OK;
+    return embedder_choose_dense(s);
 }
 
 void embedder_fill(const settings *set, bp_spec *spec)

@@ -531,6 +531,8 @@ static bp_status load_weights(session *s)
                                            (set->ignore_mismatched ? BP_ALLOW_SHAPE : 0u) |
                                            (s->new_head ? BP_ALLOW_NEW_HEAD : 0u),
                                   .state_follows = s->state_follows,
+                                  .modules = s->modules,
+                                  .module_count = s->spec.config.dense_count,
                                   .watch = tensor_faults_print,
                                   .user = &faults,
                                   .error = &s->error};

@@ -21,6 +21,7 @@
 #include "tools/bedplate/planning/shortage.h"
 #include "tools/formats/family/class_names.h"
 #include "tools/formats/hf/embedder.h"
+#include "tools/formats/hf/hf_weights.h"
 
 /* Must not move once begun. */
 typedef struct session {
@@ -50,9 +51,10 @@ typedef struct session {
     bool state_follows;                   /* a checkpoint will give all that is trained */
     bool new_head;                        /* training is for a task that they have no head for */
     char weights_path[BP_STORE_PATH_MAX]; /* one file of them, or the index of several */
-    float class_weights[PREDICTIONS_CLASSES]; /* --class-weights, in spec where it is given */
-    bp_class_names names;                     /* of the model's classes; count 0: none */
-    bp_embedder embedder;                     /* --task embedding: how vectors are made */
+    float class_weights[PREDICTIONS_CLASSES];  /* --class-weights, in spec where it is given */
+    bp_class_names names;                      /* of the model's classes; count 0: none */
+    bp_hf_module modules[BP_VECTOR_DENSE_MAX]; /* weights of its Dense modules */
+    bp_embedder embedder;                      /* --task embedding: how vectors are made */
     bool classes_open;           /* training: the data names them, for nothing else does */
     run_tokenizer run_tokenizer; /* its tokenizer, when it was asked for */
     bp_plan plan;

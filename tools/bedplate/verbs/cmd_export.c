@@ -40,6 +40,7 @@ typedef struct exporting {
     bp_tokenizer tokenizer;
     bp_peft_config adapter;
     bp_tensor_set adapters;
+    bp_embedder embedder;
     char adapter_path[BP_STORE_PATH_MAX];
     struct bp_merge merge;
 } exporting;
@@ -53,11 +54,15 @@ static bp_status cmd_export_need(model_files *m, const char *value, const char *
 /* How the directory makes a text's vector of its tokens'. */
 static bp_status read_pooling(exporting *e)
 {
-    static bp_embedder embedder;
     model_files *m = &e->m;
-    BP_TRY(bp_embedder_read(m->store, m->set->model, NULL, m->work.memory, &embedder, &m->error));
-    m->config.pooling = embedder.pooling;
-    if (embedder.normalize && strcmp(e->format, "gguf") == 0) {
+    BP_TRY(
+        bp_embedder_read(m->store, m->set->model, NULL, m->work.memory, &e->embedder, &m->error));
+    m->config.pooling = e->embedder.pooling;
+    if (e->embedder.dense_count > 0 && strcmp(e->format, "hf") != 0) {
+        return bp_error_set(&m->error, BP_ERR_USAGE, where,
+                            "Dense modules are exported into directories alone", "--format");
+    }
+    if (e->embedder.normalize && strcmp(e->format, "gguf") == 0) {
         output_print(stderr,
                      "bedplate: %s: GGUF cannot record that vectors have length 1; the reader has "
                      "to normalise them\n",
@@ -154,27 +159,41 @@ static bp_status copy_files(exporting *e)
     return m->set->adapter != NULL ? copy_adapter_files(e) : BP_OK;
 }
 
-/* What makes the directory one of sentence-transformers. */
-static bp_status copy_embedder(exporting *e)
+static bp_status copy_below(exporting *e, const char *name)
 {
     model_files *m = &e->m;
     char from[BP_STORE_PATH_MAX], to[BP_STORE_PATH_MAX];
-    bool there = false, copied;
-    BP_TRY(bp_storage_join(from, m->set->model, bp_embedder_files[0], &m->error));
-    if (m->store->exists(m->store, from, &there) != BP_OK || !there) {
-        return BP_OK;
+    bool copied;
+    BP_TRY(bp_storage_join(from, m->set->model, name, &m->error));
+    BP_TRY(bp_storage_join(to, m->set->to, name, &m->error));
+    return bp_copy_file(m->store, from, to, m->work.memory, m->work.capacity, &copied, &m->error);
+}
+
+/* A module's directory, with its weights if it has some. */
+static bp_status copy_module(exporting *e, const char *directory)
+{
+    static const char *const names[] = {"config.json", BP_HF_WEIGHTS};
+    model_files *m = &e->m;
+    char path[BP_STORE_PATH_MAX];
+    BP_TRY(bp_storage_join(path, m->set->to, directory, &m->error));
+    if (m->store->make_directory(m->store, path) != BP_OK) {
+        return bp_storage_failed(&m->error, m->store, "make directory", path);
     }
-    for (uint32_t i = 0; bp_embedder_directories[i] != NULL; i++) {
-        BP_TRY(bp_storage_join(to, m->set->to, bp_embedder_directories[i], &m->error));
-        if (m->store->make_directory(m->store, to) != BP_OK) {
-            return bp_storage_failed(&m->error, m->store, "make directory", to);
-        }
+    for (uint32_t i = 0; i < 2; i++) {
+        BP_TRY(bp_storage_join(path, directory, names[i], &m->error));
+        BP_TRY(copy_below(e, path));
     }
-    for (uint32_t i = 0; bp_embedder_files[i] != NULL; i++) {
-        BP_TRY(bp_storage_join(from, m->set->model, bp_embedder_files[i], &m->error));
-        BP_TRY(bp_storage_join(to, m->set->to, bp_embedder_files[i], &m->error));
-        BP_TRY(
-            bp_copy_file(m->store, from, to, m->work.memory, m->work.capacity, &copied, &m->error));
+    return BP_OK;
+}
+
+/* What makes the directory one of sentence-transformers. */
+static bp_status copy_embedder(exporting *e)
+{
+    for (uint32_t i = 0; i < e->embedder.module_count; i++) {
+        BP_TRY(copy_module(e, e->embedder.path[i]));
+    }
+    for (uint32_t i = 0; e->embedder.present && bp_embedder_files[i] != NULL; i++) {
+        BP_TRY(copy_below(e, bp_embedder_files[i]));
     }
     return BP_OK;
 }

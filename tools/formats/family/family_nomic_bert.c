@@ -24,6 +24,7 @@ static const bp_row rows[] = {
     ROW_REAL("attention_probs_dropout_prob", STACK(attention_dropout), 1.0, 0.0, DROPOUT),
     {"classifier_dropout", BP_ROW_REAL_NULL, BP_ROLE_DROPOUT, 0, BERT(classifier_dropout), 0, 1, -1,
      NULL},
+    ROW_COUNT_NULL("head_dim", BERT(head_width), WIDTH_MOST, 0, HEAD_WIDTH, BP_ROW_SPARSE),
     ROW_FIXED("hidden_act", TEXT, "silu|swiglu", 0),
     ROW_REAL("hidden_dropout_prob", STACK(residual_dropout), 1.0, 0.0, DROPOUT),
     ROW_REAL("hidden_dropout_prob", STACK(embedding_dropout), 1.0, 0.0, DROPOUT),

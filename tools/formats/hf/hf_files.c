@@ -327,3 +327,48 @@ bp_status bp_hf_open(bp_tensor_set *set, bp_store *store, const char *path, bp_s
     }
     return open_single(set, store, path, room, error);
 }
+
+static bp_status add_prefix(bp_tensor_part *part, const char *prefix, bp_staging *room,
+                            bp_error *error)
+{
+    const size_t before = strlen(prefix);
+    for (size_t i = 0; i < part->entry_count; i++) {
+        const char *name = part->entries[i].name;
+        const size_t bytes = before + strlen(name) + 1;
+        char *whole = bp_room_take(room, bytes);
+        if (bytes > BP_TENSOR_NAME_MAX) {
+            return bp_error_set(error, BP_ERR_DATA, where, "a tensor's name is too long", name);
+        }
+        if (whole == NULL) {
+            return hf_files_no_room(error, part->path, room->capacity, bytes);
+        }
+        memcpy(whole, prefix, before);
+        memcpy(whole + before, name, bytes - before);
+        part->entries[i].name = whole;
+        part->entries[i].handle = 0;
+    }
+    return BP_OK;
+}
+
+bp_status bp_hf_add(bp_tensor_set *set, const char *path, const char *prefix, bp_staging *room)
+{
+    const uint32_t count = set->part_count;
+    bp_tensor_part *parts = bp_room_take(room, (count + (uint64_t)1) * sizeof *parts);
+    bool there = false;
+    BP_TRY(bp_storage_exists(set->store, path, &there, set->error));
+    if (!there) {
+        return bp_error_set(set->error, BP_ERR_DATA, where,
+                            "the file of a module's weights is missing", path);
+    }
+    if (parts == NULL) {
+        return hf_files_no_room(set->error, path, room->capacity,
+                                (count + (uint64_t)1) * sizeof *parts);
+    }
+    BP_TRY(bp_tensor_set_close(set));
+    memcpy(parts, set->parts, count * sizeof *parts);
+    parts[count] = (bp_tensor_part){.path = path};
+    BP_TRY(open_part(&parts[count], set->store, room, set->error));
+    BP_TRY(add_prefix(&parts[count], prefix, room, set->error));
+    bp_tensor_set_init(set, set->store, set->path, parts, count + 1, set->error);
+    return BP_OK;
+}

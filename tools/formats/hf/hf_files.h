@@ -26,4 +26,9 @@ bp_status bp_hf_find(bp_store *store, const char *directory, char path[BP_STORE_
 bp_status bp_hf_open(bp_tensor_set *set, bp_store *store, const char *path, bp_staging *room,
                      bp_error *error) BP_MUST_CHECK;
 
+/* Adds a safetensors file to an open set: its tensors get `prefix` before their names. BP_ERR_DATA,
+ * BP_ERR_STORE, BP_ERR_FIT. */
+bp_status bp_hf_add(bp_tensor_set *set, const char *path, const char *prefix,
+                    bp_staging *room) BP_MUST_CHECK;
+
 #endif

@@ -28,7 +28,9 @@ static const char too_small[] = "the memory for writing weights is too small";
 typedef struct loading {
     bp_runtime *runtime;
     const bp_hf_location *location;
-    bool adapters;     /* the files hold adapters, and parameters that are trained beside them */
+    bool adapters; /* the files hold adapters, and parameters that are trained beside them */
+    bool divides;  /* a file of `module` alone, or of all that is no module's, is written */
+    const char *module;
     uint32_t *numbers; /* of the parameters that the files hold */
     uint32_t count;
     bp_tensor_set set;
@@ -60,6 +62,19 @@ static bp_status hf_weights_no_room(const bp_hf_location *location, uint64_t nee
                           bp_size_signed(needed));
 }
 
+bool bp_hf_of_module(const char *name)
+{
+    return bp_name_matches("#_Dense.linear.*", name);
+}
+
+/* Whether a file that is written is the one of this parameter. */
+static bool hf_weights_here(const loading *l, uint32_t parameter)
+{
+    const char *name = hf_weights_name_of(l->runtime, parameter);
+    return !l->divides || (l->module != NULL ? strncmp(name, l->module, strlen(l->module)) == 0
+                                             : !bp_hf_of_module(name));
+}
+
 /* Numbers the parameters that a file may hold: of adapters all, and of the model's own, which files
  * without adapters hold, beside adapters those that are trained, or all that may come with them. */
 static bp_status number_parameters(loading *l, bool all)
@@ -74,7 +89,8 @@ static bp_status number_parameters(loading *l, bool all)
     }
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         const bool own = builder->parameters[i].base == BP_NO_PARAMETER;
-        if (l->adapters ? !own || all || builder->parameters[i].trainable : own) {
+        if ((l->adapters ? !own || all || builder->parameters[i].trainable : own) &&
+            hf_weights_here(l, i)) {
             l->numbers[l->count++] = i;
         }
     }
@@ -208,6 +224,10 @@ static bp_status open_and_match(loading *l, const char *path, unsigned allow, bp
     BP_TRY(find_naming(l, gguf, &naming));
     BP_TRY((gguf ? bp_gguf_open_set : bp_hf_open)(&l->set, l->location->store, path, &l->room,
                                                   l->location->error));
+    for (uint32_t i = 0; !gguf && !l->adapters && i < l->location->module_count; i++) {
+        const bp_hf_module *module = &l->location->modules[i];
+        BP_TRY(bp_hf_add(&l->set, module->path, module->prefix, &l->room));
+    }
     l->naming = naming;
     if (l->adapters) {
         BP_TRY(keep_present(l));
@@ -609,6 +629,9 @@ static const char *name_in_file(loading *l, uint32_t p)
     const bp_family *family = bp_family_adopt(&l->runtime->plan->spec).family;
     const char *ours = hf_weights_name_of(l->runtime, l->numbers[p]);
     char theirs[BP_TENSOR_NAME_MAX];
+    if (l->module != NULL) {
+        return ours + strlen(l->module);
+    }
     if (family == NULL || l->adapters) {
         return ours;
     }
@@ -750,7 +773,10 @@ static bp_status save_part(loading l, const bp_hf_scheme *form)
 bp_status bp_hf_weights_save(bp_runtime *runtime, const bp_hf_location *location,
                              const bp_hf_scheme *form)
 {
-    return save_part(hf_weights_part_of(runtime, location, false), form);
+    loading l = hf_weights_part_of(runtime, location, false);
+    l.divides = true;
+    l.module = form->module;
+    return save_part(l, form);
 }
 
 bp_status bp_hf_adapters_save(bp_runtime *runtime, const bp_hf_location *location,

@@ -7,6 +7,15 @@
 #include "tools/formats/family/family.h"
 #include "tools/formats/hf/tensor_match.h"
 
+/* A file of weights beside the model's own: those of a module behind it. */
+typedef struct bp_hf_module {
+    char path[BP_STORE_PATH_MAX];
+    char prefix[128]; /* of the parameters that it holds, "2_Dense."; its tensors' names lack it */
+} bp_hf_module;
+
+/* Whether a parameter's name begins with the prefix of a module. */
+bool bp_hf_of_module(const char *name);
+
 /* Where weights lie and what to work in. */
 typedef struct bp_hf_location {
     bp_store *store;
@@ -16,6 +25,8 @@ typedef struct bp_hf_location {
     unsigned allow;     /* BP_ALLOW_ bits: faults that are told but do not stop */
     bool state_follows; /* a checkpoint will be loaded: of what it holds (bp_runtime_in_state) names
                            and shapes are looked at, and no byte is read */
+    const bp_hf_module *modules; /* read behind the files at `path`, or a form's source */
+    uint32_t module_count;
     bp_tensor_watch watch; /* may be NULL */
     void *user;
     bp_error *error;
@@ -46,10 +57,12 @@ typedef struct bp_hf_scheme {
                             model has no use for them, and others do; NULL: none. What cannot be
                             read, GGUF files too, is left out. */
     const char *const *patterns; /* the last is NULL */
-    bp_dtype *first; /* out: the type that the model's first tensor has; NULL: nobody asks */
+    const char *module; /* prefix of the module whose weights alone are written, under the names
+                           that follow it; NULL: all that are no module's */
+    bp_dtype *first;    /* out: the type that the model's first tensor has; NULL: nobody asks */
 } bp_hf_scheme;
 
-/* Writes all weights: to a temporary name, synced, renamed to place->path. Values that the form's
+/* Writes weights: to a temporary name, synced, renamed to place->path. Values that the form's
  * type holds exactly come out bit by bit as they were read. BP_ERR_DATA naming the tensor when a
  * value is too large for its type: then place->path is as it was. */
 bp_status bp_hf_weights_save(bp_runtime *runtime, const bp_hf_location *location,

@@ -194,6 +194,11 @@ static const struct {
     {M("[" TRANS "]"), BP_ERR_DATA, "there is no Pooling"},
     {M("[{'type': 'Transformer', 'path': '0_T'}]"), BP_ERR_DATA, "is in a subdirectory"},
     {M("[" TRANS ", {'type': 'x.Dense', 'path': '1'}]"), BP_ERR_DATA, "is not implemented"},
+    {M("[" TRANS ", {'type': 'Pooling', 'path': '1'}, {'type': 'Dense', 'path': '..'}]"),
+     BP_ERR_DATA, "outside of the directory"},
+    {M("[" TRANS ", {'type': 'Pooling', 'path': '1'}, {'type': 'Normalize', 'path': '2'}, "
+       "{'type': 'Dense', 'path': '3'}]"),
+     BP_ERR_DATA, "is not implemented"},
     {M("[{'type': 'Pooling', 'path': '1'}]"), BP_ERR_DATA, "is not implemented"},
     {M("[" TRANS ", " TRANS "]"), BP_ERR_DATA, "is not implemented"},
     {M("[" TRANS ", {'type': 'Normalize', 'path': '1'}]"), BP_ERR_DATA, "is not implemented"},
@@ -238,6 +243,107 @@ static void what_is_not_implemented_is_refused(void **state)
         if (status != refused[i].status || strstr(error.text, refused[i].said) == NULL) {
             fail_msg("row %zu: %d %s: %s", i, (int)status, error.name, error.text);
         }
+    }
+}
+
+#define CHAIN                                                                                      \
+    "[" TRANS ", {'type': 'Pooling', 'path': '1_P'}, {'type': 'x.Dense', 'path': 'd1'}, "          \
+    "{'type': 'Dense', 'path': 'd2'}, {'type': 'Normalize', 'path': 'n'}]"
+
+static bp_status read_chain(const char *first, const char *second, bp_embedder *to)
+{
+    directories();
+    put("modules.json", CHAIN);
+    put("1_P/config.json", "{}");
+    assert_int_equal(memory.store.make_directory(&memory.store, "m/d1"), BP_OK);
+    assert_int_equal(memory.store.make_directory(&memory.store, "m/d2"), BP_OK);
+    put("d1/config.json", first);
+    put("d2/config.json", second);
+    error = (bp_error){.code = BP_OK};
+    const bp_status status = bp_embedder_read(&memory.store, "m", NULL, scratch, to, &error);
+    assert_int_equal(memory.open_files, 0);
+    memory_store_free(&memory);
+    return status;
+}
+
+#define SECOND "{'in_features': 24, 'out_features': 12}"
+
+/* verifies formats-58.1816 */
+static void dense_modules_are_read(void **state)
+{
+    (void)state;
+    bp_embedder to;
+    assert_int_equal(
+        read_chain("{'in_features': 16, 'out_features': 24, 'bias': false, 'use_residual': false, "
+                   "'activation_function': 'torch.nn.modules.linear.Identity', 'other': [1], "
+                   "'module_input_name': 'sentence_embedding', 'module_output_name': null}",
+                   SECOND, &to),
+        BP_OK);
+    assert_int_equal(to.dense_count, 2);
+    assert_int_equal(to.dense_in, 16);
+    assert_true(to.dense[0].width == 24 && !to.dense[0].bias && !to.dense[0].tanh);
+    assert_true(to.dense[1].width == 12 && to.dense[1].bias && to.dense[1].tanh);
+    assert_true(to.normalize && to.module_count == 4);
+    assert_string_equal(to.path[1], "d1");
+    assert_string_equal(to.path[3], "n");
+}
+
+/* verifies formats-58.1816 */
+static void dense_modules_that_are_others_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *first, *second, *said;
+    } cases[] = {
+        {NULL, SECOND, "the file is not there"},
+        {"{'in_features': 16}", SECOND, "needs in_features"},
+        {"{'out_features': 24}", SECOND, "needs in_features"},
+        {"{'in_features': 16, 'out_features': 23}", SECOND, "needs in_features"},
+        {"{'in_features': 0, 'out_features': 24}", SECOND, "whole numbers from 1 on"},
+        {"{'in_features': true, 'out_features': 24}", SECOND, "whole numbers from 1 on"},
+        {"{'bias': 1}", SECOND, "whole numbers from 1 on"},
+        {"{'use_residual': true}", SECOND, "with a residual"},
+        {"{'activation_function': 'torch.nn.modules.activation.GELU'}", SECOND,
+         "activation_function is not implemented"},
+        {"{'activation_function': null}", SECOND, "activation_function is not implemented"},
+        {"{'module_input_name': 'token_embeddings'}", SECOND, "other features"},
+        {"{'module_input_name': null}", SECOND, "other features"},
+        {"{'module_output_name': 'x'}", SECOND, "other features"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bp_embedder to;
+        const bp_status status = read_chain(cases[i].first, cases[i].second, &to);
+        if (status != BP_ERR_DATA || strstr(error.text, cases[i].said) == NULL) {
+            fail_msg("row %zu: %d %s: %s", i, (int)status, error.name, error.text);
+        }
+    }
+}
+
+/* A tokenizer's file of any size says how long texts may be, and ends anywhere. */
+/* verifies formats-58.1816 */
+static void lengths_of_large_tokenizers_are_read(void **state)
+{
+    (void)state;
+    enum { LARGE = 300000 };
+    static char text[LARGE + 100];
+    for (int cut = 0; cut < 2; cut++) {
+        size_t at = (size_t)snprintf(text, sizeof text, "{\"added_tokens_decoder\": {\"\": 0");
+        for (int i = 0; at < LARGE; i++) {
+            at += (size_t)snprintf(text + at, sizeof text - at, ", \"%d\": {\"content\": \"\"}", i);
+        }
+        at += (size_t)snprintf(text + at, sizeof text - at, "}, \"model_max_length\": 321}");
+        directories();
+        put("modules.json", MODULES);
+        put("1_P/config.json", "{}");
+        memory_store_put(&memory, "m/tokenizer_config.json", text, at - (size_t)cut);
+        bp_embedder to;
+        error = (bp_error){.code = BP_OK};
+        const bp_status status = bp_embedder_read(&memory.store, "m", NULL, scratch, &to, &error);
+        assert_int_equal(status, cut == 0 ? BP_OK : BP_ERR_DATA);
+        assert_true(cut == 1 || to.max_length == 321);
+        assert_true(cut == 0 || strstr(error.name, "m/tokenizer_config.json") != NULL);
+        assert_int_equal(memory.open_files, 0);
+        memory_store_free(&memory);
     }
 }
 
@@ -347,6 +453,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_read),
+        cmocka_unit_test(dense_modules_are_read),
+        cmocka_unit_test(dense_modules_that_are_others_are_refused),
+        cmocka_unit_test(lengths_of_large_tokenizers_are_read),
         cmocka_unit_test(what_is_not_implemented_is_refused),
         cmocka_unit_test(files_may_end_anywhere),
         cmocka_unit_test(files_may_be_too_large),
