@@ -70,6 +70,9 @@ static bp_head describe_head(const bp_builder *builder, const bp_causal *causal)
 {
     const bp_model_config *config = &builder->spec->config;
     const bp_transformer own = bp_transformer_of(config);
+    if (config->task == BP_TASK_TOKENS) {
+        return (bp_head){causal->output, causal->output + 1, config->classes, own.width, 0.0};
+    }
     return (bp_head){.table = own.untied ? causal->output : BP_CAUSAL_TABLE,
                      .bias = BP_NO_PARAMETER,
                      .vocabulary = config->vocabulary,
@@ -133,9 +136,20 @@ static void causal_embed(bp_builder *builder, bp_stage_call *call, const bp_caus
                  call->output);
 }
 
+/* Dropout of the last norm's output, or, the same, of its gradient. */
+static void causal_drop(bp_builder *builder, const bp_causal *causal, bp_ref x)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        if (bp_dropout_probability(builder, &causal->dropout[i]) > 0.0) {
+            bp_dropout_apply(builder, &causal->dropout[i], causal->norm.width, x, BP_ABSENT, x);
+        }
+    }
+}
+
 static void forward_head(bp_builder *builder, bp_stage_call *call, const bp_causal *causal)
 {
     const bp_ref y = normalise(builder, &causal->norm, builder->rows, call->input, BP_ABSENT);
+    causal_drop(builder, causal, y);
     if (bp_causal_classifies(&builder->spec->config)) {
         const bp_classifier classifier = describe_classifier(builder, causal);
         bp_classify_last_forward(builder, &classifier, y);
@@ -189,7 +203,9 @@ static void backward_head(bp_builder *builder, bp_stage_call *call, const bp_cau
         bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, bp_norm_statistics(&causal->norm),
                         builder->rows, "norm.statistics");
     const bp_ref y = normalise(builder, &causal->norm, builder->rows, call->input, statistics);
+    causal_drop(builder, causal, y);
     const bp_ref d_y = backward_loss(builder, call, causal, y);
+    causal_drop(builder, causal, d_y);
     const bp_norm_backward_call norm = {call->input, statistics,         d_y,
                                         BP_ABSENT,   call->input_wanted, false};
     bp_norm_backward(builder, &causal->norm, &norm);

@@ -19,9 +19,11 @@
 typedef struct bp_causal {
     bp_embedding embedding;
     bp_norm norm;    /* the last */
-    uint32_t output; /* number of the head's or the classifier's weight, where the model has one */
+    uint32_t output; /* number of the head's or the classifier's weight, where the model has one;
+                        behind that of a classifier of tokens comes its bias */
     double embedding_scale; /* of the first stage's output; 0: 1 */
     double logit_divisor;   /* 0: 1 */
+    bp_dropout dropout[2];  /* of the last norm's output, one behind the other */
     double logit_cap;       /* c tanh(logit / c) is taken for a logit; 0: the logit */
 } bp_causal;
 

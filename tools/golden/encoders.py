@@ -145,7 +145,7 @@ def case(name, kind, v, lengths, seed):
     if v.get("rank"):
         every = {"distilbert": ["q_lin", "k_lin", "v_lin", "out_lin", "lin1", "lin2"], "modernbert": ["Wqkv", "Wo", "Wi"],
                  "mpnet": ["q", "k", "v", "o", "intermediate.dense", "output.dense"],
-                 "nomic_bert": ["o_proj", "up_proj", "gate_proj", "down_proj"]}.get(
+                 "nomic_bert": ["o_proj", "up_proj", "gate_proj", "down_proj"], "t5": ["q", "k", "v", "o", "wi_0", "wi_1", "wo"]}.get(
             kind, ["query", "key", "value", "intermediate.dense", "output.dense"])
         model = peft.get_peft_model(model, peft.LoraConfig(r=v["rank"], lora_alpha=v["alpha"], lora_dropout=0.0,
                                                            target_modules=every, task_type="SEQ_CLS")).double()

@@ -15,7 +15,7 @@ agree() {
         { for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); bad += d * d > 4e-10; most = $i * $i > most ? $i * $i : most } }
         END { exit !(NR == 9 && !bad && most > 0.01) }'
 }
-for name in mpnet gemma dense nomic; do
+for name in mpnet gemma dense nomic t5; do
     vectors=
     for more in "--per-device-eval-batch-size 1" "--per-device-eval-batch-size 9 --threads 1" "--kernels portable" \
         "--length-buckets none"; do
@@ -136,4 +136,40 @@ rm "$work/z/3_Dense/model.safetensors"
 expect 4 'a module.s weights is missing' embed --model "$work/z" --data $golden/texts.txt --output "$work/z.jsonl"
 sed -i 's/\.dense\.Dense/.x.LayerNorm/' "$work/z/modules.json"
 expect 4 'LayerNorm: the module is not implemented' plan --model "$work/z" --task embedding
+# Encoders of T5: classes of tokens with every dropout, the same bits; what has a decoder is refused, and a whole model's is
+# passed over.
+for i in $(seq 12); do printf 'the\tA\nword\tB\n\nof\tA\nworld\tB\nhello\tA\n\n'; done >"$work/tags.txt"
+digest=
+for more in "" "--kernels portable" "--gradient-checkpointing full --threads 1" "--gradient-checkpointing memory-poor --gradient-release"; do
+    rm -rf "$work/k"
+    # shellcheck disable=SC2086
+    run train --model $golden/t5 --task token-classification --data "$work/tags.txt" --max-seq-length 16 --max-steps 4 --quiet \
+        --json --output-dir "$work/k" --max-grad-norm 0 --per-device-train-batch-size 4 $more
+    [[ $code -eq 0 && -n $(json state_digest) && ( -z $digest || $(json state_digest) == "$digest" ) ]]
+    check $? "t5: tokens, the same bits ($more)" "$out$err"
+    digest=$(json state_digest)
+done
+run eval --model "$work/k" --data "$work/tags.txt" --max-seq-length 16 --json
+[[ $code -eq 0 && $(json loss) =~ ^[0-9] ]] && grep -q '"T5ForTokenClassification"' "$work/k/config.json"
+check $? "t5: a classifier of tokens is read back" "$out$err"
+run embed --model "$work/k" --data $golden/texts.txt --output "$work/k.jsonl" --quiet
+[[ $code -eq 0 && $(wc -l <"$work/k.jsonl") -eq 9 ]]
+check $? "t5: and is an encoder below its prefix" "$err"
+run train --model $golden/t5 --task token-classification --data "$work/tags.txt" --max-seq-length 16 --max-steps 2 --lora-r 2 \
+    --load-in-4bit --bnb-4bit-blocksize 32 --target-modules all-linear --quiet --output-dir "$work/kl"
+[[ $code -eq 0 ]] && grep -aq 'base_model.model.transformer.encoder.block.1.layer.0.SelfAttention.q.lora_A' "$work/kl/adapter_model.safetensors"
+check $? "t5: adapters with PEFT's names" "$err"
+expect 2 'T5ForSequenceClassification. has a decoder' plan --model $golden/t5 --task classification
+expect 2 'the decoder is not implemented' plan --model $golden/t5 --task causal-lm
+cp -r $golden/t5 "$work/u"
+sed 's/"model_type": "t5"/"model_type": "umt5"/' $golden/t5/config.json >"$work/u/config.json"
+expect 4 'umt5' plan --model "$work/u" --task embedding
+sed 's/"gated-gelu"/"gated-relu"/' $golden/t5/config.json >"$work/u/config.json"
+expect 4 'feed_forward_proj' plan --model "$work/u" --task embedding
+sed 's/"T5EncoderModel"/"T5ForConditionalGeneration"/; s/"is_encoder_decoder": false/"is_encoder_decoder": true/' $golden/t5/config.json \
+    >"$work/u/config.json"
+sed -i 's/encoder.block.1.layer.0.layer_norm.weight/decoder.block.1.layer.0.layer_norm.weight/' "$work/u/model.safetensors"
+expect 4 'encoder.block.1.layer.0.layer_norm.weight' embed --model "$work/u" --data $golden/texts.txt --output "$work/u.jsonl"
+run embed --model "$work/u" --data $golden/texts.txt --output "$work/u.jsonl" --quiet --allow-missing
+check $code "t5: tensors of a decoder are passed over" "$err"
 finish

@@ -9,7 +9,7 @@
 mapfile -t lines < <(sed -n '/^## A first fine-tune/,/^## Two/s/^    bedplate //p' README.md)
 [[ ${#lines[@]} -eq 5 ]]
 check $? "README.md has five lines of a first fine-tune"
-families=$(sed -n 's/^FAMILY(\(.*\))$/\1/p' tools/formats/family/families.def | grep -vxE 'mlp|cnn|rnn|resnet|vit|mobilenet_v2|nomic_bert')
+families=$(sed -n 's/^FAMILY(\(.*\))$/\1/p' tools/formats/family/families.def | grep -vxE 'mlp|cnn|rnn|resnet|vit|mobilenet_v2|nomic_bert|m?t5')
 [[ -z ${BP_TEST_SHORT:-} ]] || families='gpt2 gemma3 phi3 modernbert'
 declare -A from=([gpt2]=tiny [llama]=tiny-llama [qwen2]=tiny-llama [qwen3]=tiny-qwen3 [mistral]=tiny-mistral
     [smollm3]=tiny-smollm3 [granite]=tiny-granite [olmo2]=tiny-olmo2 [qwen3_moe]=tiny-qwen3-moe [olmoe]=tiny-olmoe [mixtral]=tiny-mixtral [gemma]=tiny-gemma [gemma2]=tiny-gemma2

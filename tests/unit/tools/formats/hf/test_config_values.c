@@ -405,6 +405,14 @@ static const struct {
      "'num_hidden_layers': 3, 'max_position_embeddings': 99, 'rope_parameters': {'rope_type': "
      "'default', 'rope_theta': 500.0}, 'layer_norm_eps': 1e-5, 'hidden_dropout_prob': 0.25",
      "'hidden_size': 64, 'num_attention_heads': 4"},
+    {"t5",
+     "'torch_dtype': 'float32', 'd_model': 64, 'is_encoder_decoder': true, 'n_positions': 512, "
+     "'num_decoder_layers': 4, 'feed_forward_proj': 'gated-gelu', 'output_past': true",
+     "'dtype': 'float32', 'd_model': 64, 'is_encoder_decoder': false, 'dense_act_fn': 'gelu_new', "
+     "'is_gated_act': true, 'feed_forward_proj': 'gated-gelu', 'scale_decoder_outputs': true",
+     "'d_model': 64, 'feed_forward_proj': 'relu'"},
+    {"mt5", "'d_kv': 32, 'd_ff': 100", "'d_kv': 32, 'd_ff': 100, 'feed_forward_proj': 'gated-gelu'",
+     "'d_kv': 32, 'd_ff': 100, 'feed_forward_proj': 'gated-silu'"},
     {"modernbert",
      "'num_hidden_layers': 4, 'global_attn_every_n_layers': 2, 'global_rope_theta': 500, "
      "'local_rope_theta': 50, 'repad_logits_with_grad': false",

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* Encoders of T5 and mT5: transformers' configuration_t5.py, configuration_mt5.py and
+ * modeling_t5.py. Files of whole models are read too, without their decoders. */
+#include "layers/families/t5.h"
+
+#include "tools/formats/family/family_rows.h"
+
+#define T5(member) BP_FAMILY_MEMBER(bp_t5_config, member)
+
+/* Distances have no end, so that texts are as long as they may be here. */
+static void family_t5_resolve(bp_model_config *config)
+{
+    config->positions = 1u << 20;
+}
+
+#define T5_ROWS(vocabulary_, inner_, heads_, layers_, perceptron_)                                 \
+    ROW_CLASSES, ROW_REAL("classifier_dropout", T5(classifier_dropout), 1.0, 0.0, DROPOUT),        \
+        ROW_COUNT("d_ff", STACK(inner), INNER_MOST, inner_, INNER),                                \
+        ROW_COUNT("d_kv", T5(head_width), HEADS_MOST, 64, HEAD_WIDTH),                             \
+        ROW_COUNT("d_model", STACK(width), WIDTH_MOST, 512, WIDTH),                                \
+        ROW_REAL("dropout_rate", STACK(residual_dropout), 1.0, 0.1, DROPOUT),                      \
+        ROW_REAL("dropout_rate", STACK(embedding_dropout), 1.0, 0.1, DROPOUT),                     \
+        ROW_REAL("dropout_rate", STACK(attention_dropout), 1.0, 0.1, DROPOUT),                     \
+        ROW_CHOICE("feed_forward_proj", T5(perceptron), "relu|gated-gelu|gated-silu",              \
+                   perceptron_),                                                                   \
+        ROW_REAL("initializer_factor", STACK(initializer_range), 1e6, 1.0, INITIAL),               \
+        ROW_FIXED("is_decoder", FALSE, NULL, 0),                                                   \
+        ROW_REAL("layer_norm_epsilon", STACK(norm_epsilon), 1.0, 1e-6, NONE), ROW_TYPE,            \
+        ROW_COUNT("num_heads", STACK(heads), HEADS_MOST, heads_, HEADS),                           \
+        ROW_COUNT("num_layers", STACK(layers), LAYERS_MOST, layers_, LAYERS),                      \
+        ROW_COUNT("relative_attention_max_distance", T5(distance), POSITIONS_MOST, 128, NONE),     \
+        ROW_COUNT("relative_attention_num_buckets", T5(buckets), 256, 32, NONE), ROW_LABELS,       \
+        ROW_PROBLEM, ROWS_TEXT(vocabulary_, -1, 1, 0),                                             \
+    {                                                                                              \
+        "quantization_config", BP_ROW_QUANTISED, BP_ROLE_NONE, BP_ROW_READ, COMMON(quantised), 0,  \
+            0, 0, NULL                                                                             \
+    }
+
+static const bp_row t5_rows[] = {T5_ROWS(32128, 2048, 8, 6, BP_T5_RELU)};
+static const bp_row mt5_rows[] = {T5_ROWS(250112, 1024, 6, 8, BP_T5_GATED_GELU)};
+
+/* A classifier of tokens has the encoder below a prefix. */
+static const bp_tensor_rule rules[] = {
+    {"*", "*", BP_LAYOUT_PLAIN},
+    {"transformer.*", "*", BP_LAYOUT_PLAIN},
+    {"shared.weight", "transformer.shared.weight", BP_LAYOUT_PLAIN},
+    {"encoder.*", "transformer.encoder.*", BP_LAYOUT_PLAIN},
+};
+
+/* The decoder, and heads that a model has no use for. */
+static const char *const ignored[] = {
+    "decoder.*",
+    "lm_head.weight",
+    "classifier.*",
+};
+
+static const bp_tensor_twin twins[] = {
+    {"encoder.embed_tokens.weight", "shared.weight", "transformer.shared.weight"},
+    {"transformer.encoder.embed_tokens.weight", "transformer.shared.weight", "shared.weight"},
+};
+
+static const char all_linear[] = "[\"q\", \"k\", \"v\", \"o\", \"wi\", \"wi_0\", \"wi_1\", \"wo\"]";
+
+#define T5_FAMILY(name_, class_, rows_)                                                            \
+    {                                                                                              \
+        .model_type = (name_), .model = &bp_model_t5, .rows = (rows_),                             \
+        .row_count = ROWS_COUNT(rows_), .task = BP_TASK_EMBEDDING,                                 \
+        .language_class = class_ "EncoderModel", .token_class = class_ "ForTokenClassification",   \
+        .resolve = family_t5_resolve,                                                              \
+        .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored),                         \
+                   twins, ROWS_COUNT(twins)},                                                      \
+        .adapter_targets = "q,v", .all_linear = all_linear                                         \
+    }
+
+const bp_family bp_family_t5 = T5_FAMILY("t5", "T5", t5_rows);
+const bp_family bp_family_mt5 = T5_FAMILY("mt5", "MT5", mt5_rows);
