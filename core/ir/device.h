@@ -67,6 +67,9 @@ struct bp_device {
     /* Copies reach the offload tier (core/ir/tier.h). */
     bool tier;
 
+    /* Products read weights in GGUF's blocks (core/ops/blocks.h). */
+    bool blocks;
+
     /* The least alignment of buffers that the forms asked for take: a pure function of the options,
      * so that a plan does not depend on the machine found. NULL: BP_ARENA_ALIGNMENT. */
     uint32_t (*alignment)(const bp_device_options *options);

@@ -69,12 +69,16 @@ const char *bp_quantised_name(bp_quantised form)
     static const char *const names[BP_QUANTISED_KINDS] = {
         "", "nf4", "nf4 with double quantisation", "int8",
         "", "fp4", "fp4 with double quantisation"};
+    if (bp_quantised_packed(form)) {
+        return bp_packed_of_form(form)->name;
+    }
     return names[bp_quantised_kind(form)];
 }
 
 uint32_t bp_quantised_passes(bp_quantised form)
 {
-    return bp_quantised_four(form) && !bp_quantised_nests(form) ? 1 : 2;
+    const bool once = bp_quantised_packed(form) || bp_quantised_four(form);
+    return once && !bp_quantised_nests(form) ? 1 : 2;
 }
 
 /* The same where there are NaN among them. */

@@ -15,12 +15,15 @@
  * INT8 (Dettmers et al., arXiv 2208.07339): one byte an element and one f32 scale per row, its
  * largest magnitude. value = code * scale * (1 / 127).
  *
+ * From BP_QUANTISED_BLOCKS on: GGUF's blocks, which have no scales beside them (blocks.h).
+ *
  * Each product and sum is rounded to f32 on its own; the value is then rounded to the working type,
  * to nearest even. */
 #ifndef BP_CORE_QUANTISED_H
 #define BP_CORE_QUANTISED_H
 
 #include "arena/base.h"
+#include "core/ops/blocks.h"
 #include "core/ops/storage_format.h"
 #include "core/ops/fp8.h"
 
@@ -37,22 +40,37 @@ static inline int64_t bp_quantised_kind(int64_t form)
     return form & 7;
 }
 
-/* Whether it is in 4 bits; and whether its scales are in 8. */
+/* Whether it is one of GGUF's blocks. */
+static inline bool bp_quantised_packed(int64_t form)
+{
+    return form >= BP_QUANTISED_BLOCKS;
+}
+
+/* Whether it is in 4 bits with scales beside it; and whether its scales are in 8. */
 static inline bool bp_quantised_four(int64_t form)
 {
-    return (form & 3) == 1 || (form & 3) == 2;
+    return !bp_quantised_packed(form) && ((form & 3) == 1 || (form & 3) == 2);
 }
 
 static inline bool bp_quantised_nests(int64_t form)
 {
-    return (form & 3) == 2;
+    return !bp_quantised_packed(form) && (form & 3) == 2;
 }
 
 /* Whether products read such codes: a kind, with a size of blocks only in 4 bits. */
 static inline bool bp_quantised_valid(int64_t form)
 {
+    if (bp_quantised_packed(form)) {
+        return bp_packed_of_form(form) != NULL;
+    }
     return form >= 0 && bp_quantised_kind(form) < BP_QUANTISED_KINDS &&
            form < (bp_quantised_four(form) ? 64 : 8);
+}
+
+/* Whether rows of so many elements go in it: in GGUF's blocks they are whole blocks. */
+static inline bool bp_quantised_row(uint64_t width, int64_t form)
+{
+    return !bp_quantised_packed(form) || width % bp_packed_of_form(form)->elements == 0;
 }
 
 /* Elements that share a scale, of a form in 4 bits. */
@@ -64,7 +82,8 @@ static inline uint64_t bp_quantised_block(int64_t form)
 /* A kind in 4 bits with blocks of so many elements; NONE for a size that there is not. */
 bp_quantised bp_quantised_with_block(bp_quantised kind, uint64_t block);
 
-/* "nf4", "nf4 with double quantisation", "int8", "fp4", ..; "" for NONE. Blocks are not named. */
+/* "nf4", "nf4 with double quantisation", "int8", "fp4", ..; "" for NONE. The sizes of bitsandbytes'
+ * blocks are not named; GGUF's types are: "Q4_K". */
 const char *bp_quantised_name(bp_quantised form);
 
 /* The sixteen values of NF4 by code; 0 is number 7. */
@@ -87,10 +106,19 @@ extern const float bp_nested_map[BP_NESTED_BLOCK];
 /* Scales below this are not divided by; a block of zeros has none. */
 #define BP_NF4_LEAST 1e-38f
 
+/* Whether it has scales in a tensor of their own. */
+static inline bool bp_quantised_scaled(int64_t form)
+{
+    return form != BP_QUANTISED_FP8 && !bp_quantised_packed(form);
+}
+
 /* Bytes of the codes of `count` elements, of the scales of a matrix of `rows` rows and `count`
  * elements, and the floats of `nested` (0: there is none). All saturate. */
 static inline uint64_t bp_quantised_codes(uint64_t count, int64_t form)
 {
+    if (bp_quantised_packed(form)) {
+        return bp_packed_bytes(bp_packed_of_form(form), count);
+    }
     return form == BP_QUANTISED_FP8    ? bp_fp8_bytes(count)
            : form == BP_QUANTISED_INT8 ? count
                                        : bp_size_ceil_div(count, 2);
@@ -98,8 +126,8 @@ static inline uint64_t bp_quantised_codes(uint64_t count, int64_t form)
 
 static inline uint64_t bp_quantised_scales(uint64_t rows, uint64_t count, int64_t form)
 {
-    if (form == BP_QUANTISED_INT8 || form == BP_QUANTISED_FP8) {
-        return form == BP_QUANTISED_FP8 ? 0 : bp_size_mul(rows, sizeof(float));
+    if (form == BP_QUANTISED_INT8 || !bp_quantised_scaled(form)) {
+        return form == BP_QUANTISED_INT8 ? bp_size_mul(rows, sizeof(float)) : 0;
     }
     uint64_t blocks = bp_size_ceil_div(count, bp_quantised_block(form));
     return bp_quantised_nests(form) ? blocks : bp_size_mul(blocks, sizeof(float));
@@ -123,7 +151,8 @@ typedef struct bp_quantised_matrix {
     const float *nested; /* NULL where there is none */
 } bp_quantised_matrix;
 
-/* Not for FP8: the scale of the block (of the row for INT8) that element number `index` belongs to.
+/* Of a form that is scaled: the scale of the block (of the row for INT8) that element number
+ * `index` belongs to.
  */
 static inline float bp_quantised_scale(const bp_quantised_matrix *matrix, uint64_t index)
 {
@@ -145,6 +174,11 @@ static inline float bp_quantised_value(const bp_quantised_matrix *matrix, uint64
 {
     if (matrix->form == BP_QUANTISED_FP8) {
         return bp_fp8_read(matrix->codes, index);
+    }
+    if (bp_quantised_packed(matrix->form)) {
+        float value;
+        bp_packed_values(bp_packed_of_form(matrix->form), matrix->codes, index, 1, &value);
+        return value;
     }
     const float scale = bp_quantised_scale(matrix, index);
     if (matrix->form == BP_QUANTISED_INT8) {

@@ -24,9 +24,9 @@ typedef enum bp_weight_storage {
     BP_WEIGHT_FP8      /* as e4m3 codes, which products read, and a 16-bit remainder */
 } bp_weight_storage;
 
-/* How frozen weights are kept in 4 or 8 bits, as bitsandbytes does. Forms in 4 bits have blocks of
- * 64 elements, or, with 8 times a number from 1 to 7 added, of 128, 256 .. 4096, and 32
- * (bp_quantised_with_block of core/ops/quantised.h). */
+/* How frozen weights are kept in 4 or 8 bits, as bitsandbytes does, or in blocks, as GGUF files do.
+ * Forms of bitsandbytes' in 4 bits have blocks of 64 elements, or, with 8 times a number from 1 to
+ * 7 added, of 128, 256 .. 4096, and 32 (bp_quantised_with_block of core/ops/quantised.h). */
 typedef enum bp_quantised {
     BP_QUANTISED_NONE,
     BP_QUANTISED_NF4,
@@ -35,7 +35,8 @@ typedef enum bp_quantised {
     BP_QUANTISED_FP8,        /* no form of frozen weights: codes of one that is trained (fp8.h) */
     BP_QUANTISED_FP4,
     BP_QUANTISED_FP4_DOUBLE,
-    BP_QUANTISED_KINDS
+    BP_QUANTISED_KINDS,
+    BP_QUANTISED_BLOCKS = 64 /* and ggml's number of a type in blocks (core/ops/blocks.h) */
 } bp_quantised;
 
 /* How the tape keeps what backward reads (core/ops/tape.h). */

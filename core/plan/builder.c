@@ -172,10 +172,52 @@ static bp_space space_of(const bp_builder *builder, const bp_parameter *paramete
                                   : BP_SPACE_DEVICE;
 }
 
-/* A weight as codes and scales. */
-static void make_quantised(bp_builder *builder, bp_parameter *parameter, const char *name)
+/* The form in which a file stores a parameter; NONE: in none of those that are kept. */
+static bp_quantised stored_form(const bp_spec *spec, const char *name)
 {
-    const bp_quantised form = builder->spec->quantised;
+    uint32_t low = 0, high = spec->stored_count;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        const int order = strcmp(spec->stored[middle].name, name);
+        if (order == 0) {
+            return spec->stored[middle].form;
+        }
+        low = order < 0 ? middle + 1 : low;
+        high = order < 0 ? high : middle;
+    }
+    return BP_QUANTISED_NONE;
+}
+
+/* Blocks: the matrix is (out, in), whose rows they have to fill, on a device that reads them. */
+static bool blocks_fit(bp_builder *builder, const bp_parameter *parameter, bp_quantised form,
+                       const char *name)
+{
+    const uint64_t row = parameter->shape[builder->spec->model->input_major ? 0 : 1];
+    bp_error *error = builder->graph->error;
+    if (builder->status != BP_OK || !bp_quantised_packed(form)) {
+        return builder->status == BP_OK;
+    }
+    if (!builder->spec->device->blocks) {
+        const char *type = bp_quantised_name(form);
+        builder->status = bp_error_set(error, BP_ERR_DEVICE, where,
+                                       "the device has no products with weights of this type, and "
+                                       "--dequantize keeps them as floats",
+                                       name);
+        bp_error_found(error, type, strlen(type));
+        bp_error_prefix(error, builder->spec->device->name);
+    } else if (!bp_quantised_row(row, form)) {
+        builder->status = bp_error_limit(error, BP_ERR_DATA, where,
+                                         "the rows of a packed weight are no whole blocks", name,
+                                         bp_size_signed(bp_packed_of_form(form)->elements),
+                                         BP_LIMIT_DIVISOR, bp_size_signed(row));
+    }
+    return builder->status == BP_OK;
+}
+
+/* A weight as codes and scales. */
+static void make_quantised(bp_builder *builder, bp_parameter *parameter, bp_quantised form,
+                           const char *name)
+{
     const uint64_t rows = parameter->shape[builder->spec->model->input_major ? 1 : 0];
     const uint64_t nested = bp_quantised_nested(parameter->count, form);
     bp_buffer codes = codes_buffer(bp_quantised_codes(parameter->count, form), BP_U8);
@@ -184,8 +226,10 @@ static void make_quantised(bp_builder *builder, bp_parameter *parameter, const c
     codes.space = scales.space = second.space = space_of(builder, parameter);
     parameter->quantised = form;
     parameter->weight = make_buffer(builder, &codes, name);
-    parameter->scales =
-        make_joined(builder, &scales, name, form == BP_QUANTISED_INT8 ? "SCB" : "absmax");
+    if (bp_quantised_scaled(form)) {
+        parameter->scales =
+            make_joined(builder, &scales, name, form == BP_QUANTISED_INT8 ? "SCB" : "absmax");
+    }
     if (nested > 0) {
         parameter->nested = make_joined(builder, &second, name, "nested_absmax");
     }
@@ -216,14 +260,21 @@ static void make_tensors(bp_builder *builder, uint32_t index, const char *name)
     parameter->gradient_offloaded = compile_gradient_goes(builder, index);
     parameter->offloaded = parameter->trainable ? compile_goes_along(builder, index)
                                                 : compile_is_offloaded(builder, index);
-    if (builder->spec->quantised == BP_QUANTISED_NONE || !bp_adapter_dense(builder, index)) {
+    const bp_quantised form = builder->spec->quantised, stored = stored_form(builder->spec, name);
+    const bool dense = bp_adapter_dense(builder, index);
+    const bool trained = parameter->trainable && builder->spec->optimizer != NULL;
+    if (dense && !trained && stored != BP_QUANTISED_NONE) {
+        if (blocks_fit(builder, parameter, stored, name)) {
+            make_quantised(builder, parameter, stored, name);
+        }
+    } else if (!dense || form == BP_QUANTISED_NONE) {
         make_weight(builder, index, name);
-    } else if (parameter->trainable && builder->spec->optimizer != NULL) {
+    } else if (trained) {
         builder->status = bp_error_set(builder->graph->error, BP_ERR_USAGE, where,
                                        "a quantised weight cannot be trained", name);
         bp_error_prefix(builder->graph->error, "trainable");
     } else {
-        make_quantised(builder, parameter, name);
+        make_quantised(builder, parameter, form, name);
     }
 }
 

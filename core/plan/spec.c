@@ -2,6 +2,8 @@
 /* Range checks of a spec, and the sizes it leaves to us. */
 #include "core/plan/spec.h"
 
+#include <string.h>
+
 #include "core/plan/input.h"
 #include "core/plan/model.h"
 #include "core/plan/optimizer.h"
@@ -207,10 +209,33 @@ static bp_status check_weights(const bp_spec *spec, bp_error *error)
     return BP_OK;
 }
 
+/* Names in order, each once, and forms that a file has. */
+static bp_status check_stored(const bp_spec *spec, bp_error *error)
+{
+    if (spec->stored_count > 0 && spec->quantised != BP_QUANTISED_NONE) {
+        return refuse(error, "stored", "weights are quantised, or kept as they are stored");
+    }
+    if (spec->stored_count > 0 && spec->optimizer != NULL && spec->lora.rank == 0) {
+        return refuse(error, "stored", "packed weights are frozen: training needs adapters");
+    }
+    for (uint32_t i = 0; i < spec->stored_count; i++) {
+        const bp_stored_weight *weight = &spec->stored[i];
+        if (!bp_quantised_packed(weight->form) || !bp_quantised_valid(weight->form)) {
+            return refuse(error, weight->name, "there are no such blocks");
+        }
+        if (i > 0 && strcmp(spec->stored[i - 1].name, weight->name) >= 0) {
+            return refuse(error, weight->name, "stored weights are named in order, each once");
+        }
+    }
+    return BP_OK;
+}
+
 /* Codes have no gradient. */
 static bp_status check_quantised(const bp_spec *spec, bp_error *error)
 {
-    if (!bp_quantised_valid(spec->quantised) || spec->quantised == BP_QUANTISED_FP8) {
+    BP_TRY(check_stored(spec, error));
+    if (!bp_quantised_valid(spec->quantised) || bp_quantised_packed(spec->quantised) ||
+        spec->quantised == BP_QUANTISED_FP8) {
         return refuse(error, "load-in-4bit", "there is no such form of frozen weights");
     }
     if (spec->quantised == BP_QUANTISED_NONE || spec->optimizer == NULL || spec->lora.rank > 0) {

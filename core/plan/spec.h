@@ -150,6 +150,12 @@ typedef enum bp_parameter_rule_kind {
     BP_RULE_OVERRIDE
 } bp_parameter_rule_kind;
 
+/* The form, one of GGUF's blocks (core/ops/blocks.h), in which a file holds a parameter. */
+typedef struct bp_stored_weight {
+    const char *name;
+    bp_quantised form;
+} bp_stored_weight;
+
 /* A rule for the parameters whose name matches `glob` (* any run of characters, ? any one); what is
  * not set in it stays. The last rule that sets a thing wins. */
 typedef struct bp_parameter_rule {
@@ -286,6 +292,11 @@ typedef struct bp_spec {
     /* Form of the blocks' dense layers, which are frozen then; 0, BP_QUANTISED_NONE: as they are.
      */
     bp_quantised quantised;
+    /* Frozen matrices that are kept as a file stores them, by parameters' names in strcmp's order:
+     * of those named, dense layers of the blocks that are not trained; the caller's; NULL: none. */
+    const bp_stored_weight *stored;
+    /* How many are named; 0: none, as it is where `quantised` is set. */
+    uint32_t stored_count;
     /* What parameters' names match, the last that says something wins; the caller's; NULL: none. */
     const bp_parameter_rule *rules;
     /* Rules; 0: every parameter is trained, but for the base of adapters. */

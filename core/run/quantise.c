@@ -232,13 +232,14 @@ bp_status bp_runtime_quantise(bp_runtime *runtime, uint32_t parameter, uint32_t 
     quantise_context context = context_of(runtime, parameter);
     uint64_t end = bp_size_add(first, count);
     bool ends = end == context.parameter->count;
-    const bool four = bp_quantised_four(context.parameter->quantised);
-    const uint64_t block = four ? block_of(&context) : BP_NF4_BLOCK;
+    const bp_quantised form = context.parameter->quantised;
+    const uint64_t block = bp_quantised_four(form) ? block_of(&context) : BP_NF4_BLOCK;
     bool whole = first % block == 0 && (ends || end % block == 0);
-    if (context.parameter->quantised == BP_QUANTISED_NONE || end > context.parameter->count ||
+    if (form == BP_QUANTISED_NONE || bp_quantised_packed(form) || end > context.parameter->count ||
         !whole) {
         return bp_error_set(&runtime->error, BP_ERR_USAGE, where,
-                            "a weight is quantised in whole blocks, and only if it is to be",
+                            "a weight is quantised in whole blocks, and only if it is to be; "
+                            "those that a file packs are read from it",
                             bp_graph_name(&runtime->plan->graph, context.parameter->weight));
     }
     for (uint64_t done = 0; done < count;) {
@@ -278,11 +279,32 @@ static bp_status fetch(const quantise_context *context, uint64_t at, one_element
                            one->nested + BP_NESTED_SCALES, sizeof(float));
 }
 
+/* Elements of packed rows, block by block. */
+static bp_status unpack(const quantise_context *context, uint64_t first, float *values,
+                        uint64_t count)
+{
+    const bp_packed_type *block = bp_packed_of_form(context->parameter->quantised);
+    while (count > 0) {
+        const uint64_t number = first / block->elements, skip = first % block->elements;
+        const uint64_t left = block->elements - skip, some = count < left ? count : left;
+        BP_TRY(bp_runtime_read_gathered(context->runtime, context->codes, number * block->bytes,
+                                        context->packed, block->bytes));
+        bp_packed_values(block, context->packed, skip, some, values);
+        values += some;
+        first += some;
+        count -= some;
+    }
+    return BP_OK;
+}
+
 bp_status bp_runtime_dequantise(bp_runtime *runtime, uint32_t parameter, uint64_t first,
                                 float *values, uint64_t count)
 {
     const quantise_context context = context_of(runtime, parameter);
     const bp_quantised form = context.parameter->quantised;
+    if (bp_quantised_packed(form)) {
+        return unpack(&context, first, values, count);
+    }
     for (uint64_t i = 0; i < count; i++) {
         one_element one;
         BP_TRY(fetch(&context, first + i, &one));

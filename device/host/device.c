@@ -624,6 +624,7 @@ void bp_host_device_close(void *memory)
 const bp_device bp_device_host = {
     .name = "host",
     .sums_by_row = true,
+    .blocks = true,
     .tier = true,
     .alignment = host_alignment,
     .context_bytes = sizeof(host_context),

@@ -7,6 +7,7 @@ Run from the repository root: tools/golden/blocks.py (needs numpy, gguf, safeten
   blocks.safetensors  for each type NAME.bytes (uint8) of some blocks and NAME.values (float32) that they stand for
   qwen2.gguf          a tiny Qwen2 whose matrices have five of the types
   qwen2.safetensors   its weights under Hugging Face's names, in float32
+  mixed.gguf          a Llama of one layer whose matrices have the types that llama.cpp mixes in a file, of random bits
 """
 import os
 
@@ -19,7 +20,11 @@ OUT = "tests/golden/blocks/"
 Type = gguf.GGMLQuantizationType
 # Where a block has its half-precision scales.
 HALVES = {Type.Q4_0: [0], Type.Q4_1: [0, 2], Type.Q5_0: [0], Type.Q5_1: [0, 2], Type.Q8_0: [0], Type.Q2_K: [80, 82],
-          Type.Q3_K: [108], Type.Q4_K: [0, 2], Type.Q5_K: [0, 2], Type.Q6_K: [208]}
+          Type.Q3_K: [108], Type.Q4_K: [0, 2], Type.Q5_K: [0, 2], Type.Q6_K: [208], Type.IQ4_NL: [0], Type.MXFP4: []}
+# How large the scales are with which a matrix of random bits is one that a model may have.
+SPREAD = {Type.Q8_0: 6e-4, Type.Q4_0: 1e-2, Type.Q4_K: 3e-4, Type.Q5_K: 2e-4, Type.Q6_K: 5e-5, Type.IQ4_NL: 1e-3}
+MIXED = {"attn_q": Type.Q4_K, "attn_k": Type.Q8_0, "attn_v": Type.Q6_K, "attn_output": Type.IQ4_NL, "ffn_gate": Type.MXFP4,
+         "ffn_up": Type.Q5_K, "ffn_down": Type.Q4_0, "token_embd": Type.Q8_0, "output": Type.Q6_K}
 BLOCKS = 3
 
 
@@ -47,12 +52,45 @@ def tiny_model(rng):
     return {n: (g, (rng.normal(0, 0.3, s) + (1 if "norm" in n else 0)).astype(numpy.float32)) for n, (g, s) in shapes.items()}
 
 
+def random_matrix(rng, kind, rows, width):
+    elements, size = gguf.GGML_QUANT_SIZES[kind]
+    blocks = (rows, width // elements)
+    raw = rng.integers(0, 256, (*blocks, size), dtype=numpy.uint8)
+    for n, at in enumerate(HALVES[kind]):
+        scales = numpy.abs(rng.normal(SPREAD[kind], SPREAD[kind] / 4, blocks)) * (8 if n else 1)
+        raw[:, :, at:at + 2] = scales.astype(numpy.float16).view(numpy.uint8).reshape(*blocks, 2)
+    if kind == Type.MXFP4:
+        raw[:, :, 0] = rng.integers(120, 123, blocks)
+    return raw.reshape(rows, -1)
+
+
+def mixed_model(rng):
+    width, vocabulary = 256, 64
+    writer = gguf.GGUFWriter(OUT + "mixed.gguf", "llama")
+    for add, value in ((writer.add_block_count, 1), (writer.add_context_length, 64), (writer.add_embedding_length, width),
+                       (writer.add_feed_forward_length, width), (writer.add_head_count, 4), (writer.add_head_count_kv, 2),
+                       (writer.add_rope_freq_base, 10000.0), (writer.add_layer_norm_rms_eps, 1e-6),
+                       (writer.add_file_type, gguf.LlamaFileType.MOSTLY_Q4_K_M)):
+        add(value)
+    for word, kind in MIXED.items():
+        name = f"{word}.weight" if word in ("token_embd", "output") else f"blk.0.{word}.weight"
+        rows = vocabulary if word in ("token_embd", "output") else width // 2 if word in ("attn_k", "attn_v") else width
+        writer.add_tensor(name, random_matrix(rng, kind, rows, width), raw_dtype=kind)
+    for name in ("output_norm.weight", "blk.0.attn_norm.weight", "blk.0.ffn_norm.weight"):
+        writer.add_tensor(name, rng.normal(1, 0.1, width).astype(numpy.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def main():
     rng = numpy.random.default_rng(7)
     os.makedirs(OUT, exist_ok=True)
     tensors = {}
+    later = numpy.random.default_rng(8)
     for kind in HALVES:
-        raw = random_blocks(rng, kind)
+        raw = random_blocks(later if kind in (Type.IQ4_NL, Type.MXFP4) else rng, kind)
         tensors[kind.name + ".bytes"] = raw
         tensors[kind.name + ".values"] = dequantize(raw, kind).astype(numpy.float32)
     save_file(tensors, OUT + "blocks.safetensors")
@@ -78,6 +116,7 @@ def main():
     writer.write_tensors_to_file()
     writer.close()
     save_file(read, OUT + "qwen2.safetensors", metadata={"format": "pt"})
+    mixed_model(numpy.random.default_rng(11))
 
 
 if __name__ == "__main__":

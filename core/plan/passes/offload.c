@@ -152,8 +152,10 @@ static void fetch_codes(bp_builder *builder, bp_parameter *parameter)
     bp_acquired brought = parameter->acquired;
     brought.weight = offload_bring(builder, parameter->weight, BP_U8,
                                    bp_quantised_codes(count, form), "brought_codes");
-    brought.scales = offload_bring(builder, parameter->scales, BP_U8,
-                                   bp_quantised_scales(rows, count, form), "brought_scales");
+    if (bp_quantised_scaled(form)) {
+        brought.scales = offload_bring(builder, parameter->scales, BP_U8,
+                                       bp_quantised_scales(rows, count, form), "brought_scales");
+    }
     if (nested > 0) {
         brought.nested = offload_bring(builder, parameter->nested, BP_F32, nested * sizeof(float),
                                        "brought_nested");

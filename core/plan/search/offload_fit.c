@@ -75,7 +75,8 @@ static uint32_t least_buffers(const bp_parameter *p, bp_offload_kind kind, uint3
     buffers[1] = p->scales;
     buffers[2] = p->nested;
     const bool codes = p->quantised != BP_QUANTISED_NONE;
-    return !p->offloaded || p->trainable != (kind == BP_OFFLOAD_WEIGHTS) ? 0 : codes ? 3 : 1;
+    const bool scaled = codes && bp_quantised_scaled(p->quantised);
+    return !p->offloaded || p->trainable != (kind == BP_OFFLOAD_WEIGHTS) ? 0 : scaled ? 3 : 1;
 }
 
 /* Another parameter of a size; the sizes beyond the room are left where they are. */

@@ -466,9 +466,26 @@ static void dequantise_fp8(float *to, const uint8_t *codes, uint64_t first, int6
     }
 }
 
+static void dequantise_blocks(float *to, const bp_quantised_matrix *from, uint64_t first,
+                              int64_t count, bp_dtype type)
+{
+    int64_t i = 0;
+    bp_packed_values(bp_packed_of_form(from->form), from->codes, first, (uint64_t)count, to);
+    for (; type != BP_F32 && i + LANES <= count; i += LANES) {
+        leaf_store(to + i, leaf_rounded(leaf_load(to + i), type));
+    }
+    for (; type != BP_F32 && i < count; i++) {
+        to[i] = bp_element_round(to[i], type);
+    }
+}
+
 static void dequantise(float *to, const bp_quantised_matrix *from, uint64_t first, int64_t count,
                        bp_dtype type)
 {
+    if (bp_quantised_packed(from->form)) {
+        dequantise_blocks(to, from, first, count, type);
+        return;
+    }
     if (from->form == BP_QUANTISED_INT8) {
         dequantise_int8(to, from, first, count, type);
         return;

@@ -80,7 +80,7 @@ void bp_matmul_quantised_strip(const matmul_work *w, float *sums, int64_t first,
     const int64_t form = w->weights->form;
     const uint64_t block = bp_quantised_four(form) ? bp_quantised_block(form) : BP_NF4_BLOCK;
     const bool codes =
-        w->s->transpose_b != 0 && (uint64_t)w->s->k % block == 0 && form != BP_QUANTISED_FP8;
+        w->s->transpose_b != 0 && (uint64_t)w->s->k % block == 0 && bp_quantised_scaled(form);
     const int64_t did = codes ? strip_codes(w, sums, first, columns) : 0;
     if (did == columns) {
         return;

@@ -275,6 +275,9 @@ static const option table[] = {
      "adapters"},
     {"load-in-8bit", OPTION_FLAG, PLANS | COMMAND_EXPORT, AT(load_in_8bit), 0, 0, "false", NULL,
      true, "the same in 8 bits with a scale for each row (LLM.int8)"},
+    {"dequantize", OPTION_FLAG, PLANS, AT(dequantize), 0, 0, "false", NULL, true,
+     "keeps the weights of a GGUF file as floats where they would stay frozen in the types of the "
+     "file"},
     {"bnb-4bit-use-double-quant", OPTION_CHOICE, PLANS | COMMAND_EXPORT, AT(double_quant), 0, 0,
      "true", "true|false", true, "with --load-in-4bit: quantises the scales too, to 8 bits"},
     {"bnb-4bit-quant-type", OPTION_CHOICE, PLANS | COMMAND_EXPORT, AT(quant_type), 0, 0, "nf4",
@@ -727,7 +730,8 @@ static const option table[] = {
      "accepts a layout that fits this; 0: looks for the smallest"},
 
     {"from", OPTION_TEXT, COMMAND_IMPORT | COMMAND_REPLAY, AT(from), 0, 0, NULL, "FILE|STEP", false,
-     "replay: the first step; import: a GGUF file (F32, F16, BF16; Q4_0 to Q8_0 and Q2_K to Q6_K "
+     "replay: the first step; import: a GGUF file (F32, F16, BF16; Q4_0 to Q8_0, Q2_K to Q6_K, "
+     "IQ4_NL and MXFP4 "
      "become floats), an llm.c model file, or the state that a board has kept (with --model: the "
      "directory of its config.json)"},
     {"to", OPTION_TEXT, PORTS | COMMAND_REPLAY, AT(to), 0, 0, NULL, "DIR|FILE|STEP", false,

@@ -127,6 +127,7 @@ typedef struct settings {
     const char *card; /* a file */
     bool load_in_4bit;
     bool load_in_8bit;
+    bool dequantize;
     const char *double_quant; /* "true" or "false" */
     const char *quant_type;   /* "nf4" or "fp4" */
     uint64_t quant_block;

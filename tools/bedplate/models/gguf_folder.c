@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/plan/model.h"
+#include "tools/formats/family/family.h"
 #include "tools/formats/gguf/gguf_model.h"
 #include "tools/formats/gguf/gguf_tokenizer.h"
 #include "tools/formats/hf/hf_config.h"
@@ -85,11 +87,28 @@ static bp_status make_modules(gguf_folder *f, const bp_model_config *config)
     return gguf_folder_keep(f, POOLING, "1_Pooling/config.json", pooling[config->pooling]);
 }
 
+/* The list of what may be kept as it is. */
+static bp_status make_stored(gguf_folder *f, const bp_gguf_file *file, const bp_gguf_family *family,
+                             const bp_model *model)
+{
+    const uint64_t bytes = bp_gguf_stored_bytes(file, family);
+    if (bytes == 0) {
+        return BP_OK;
+    }
+    f->stored_room = (bp_staging){malloc((size_t)bytes), (size_t)bytes};
+    if (f->stored_room.memory == NULL) {
+        return bp_error_set(f->error, BP_ERR_FIT, where, "no memory for a model's files", f->path);
+    }
+    bp_gguf_stored(file, family, model->input_major, &f->stored_room, &f->stored, &f->stored_count);
+    return BP_OK;
+}
+
 static bp_status make_config(gguf_folder *f, const bp_gguf_file *file)
 {
     const bp_gguf_family *family;
     bp_model_config config;
     BP_TRY(bp_gguf_describe(file, &family, &config, f->error));
+    BP_TRY(make_stored(f, file, family, config.family->model));
     f->file[CONFIG].text = malloc(BP_HF_CONFIG_TEXT);
     if (f->file[CONFIG].text == NULL) {
         return bp_error_set(f->error, BP_ERR_FIT, where, "no memory for config.json", f->path);
@@ -248,8 +267,8 @@ bp_status gguf_folder_open(gguf_folder *folder, const bp_store *under, const cha
 
 uint64_t gguf_folder_bytes(const gguf_folder *folder)
 {
-    return folder->file[CONFIG].length + folder->file[TOKENIZER].length +
-           folder->file[TOKENIZER_CONFIG].length;
+    return folder->stored_room.capacity + folder->file[CONFIG].length +
+           folder->file[TOKENIZER].length + folder->file[TOKENIZER_CONFIG].length;
 }
 
 void gguf_folder_close(gguf_folder *folder)
@@ -258,6 +277,9 @@ void gguf_folder_close(gguf_folder *folder)
         free(folder->file[i].text);
         folder->file[i].text = NULL;
     }
+    free(folder->stored_room.memory);
+    folder->stored_room = (bp_staging){NULL, 0};
+    folder->stored_count = 0;
     memory_give_back(&folder->tables);
     folder->open = false;
 }

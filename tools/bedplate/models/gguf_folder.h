@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/store.h"
+#include "core/plan/spec.h"
 #include "tools/bedplate/app/memory.h"
 
 /* Must not move once open. */
@@ -21,6 +22,9 @@ typedef struct gguf_folder {
         char *text;       /* made when it is first opened; owned */
         size_t length;
     } file[5];
+    bp_staging stored_room;         /* of: malloc's */
+    const bp_stored_weight *stored; /* what may be kept in the file's blocks (gguf_model.h) */
+    uint32_t stored_count;
     bool open;
 } gguf_folder;
 

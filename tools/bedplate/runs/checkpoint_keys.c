@@ -403,6 +403,7 @@ static const char *const state_options[] = {
     "result.trainable-token-indices",
     "result.load-in-4bit",
     "result.load-in-8bit",
+    "result.dequantize",
     "result.bnb-4bit-use-double-quant",
     "result.bnb-4bit-quant-type",
     "result.bnb-4bit-blocksize",

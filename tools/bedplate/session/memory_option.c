@@ -97,7 +97,7 @@ static bool adapters(bp_spec *spec, bp_text *options)
 /* Adapters whose frozen base is kept in fewer bits. */
 static bool quantised(bp_spec *spec, bp_text *options, bp_quantised form, const char *option)
 {
-    if (spec->lora.rank == 0 || spec->quantised != BP_QUANTISED_NONE) {
+    if (spec->lora.rank == 0 || spec->quantised != BP_QUANTISED_NONE || spec->stored_count > 0) {
         return false;
     }
     spec->quantised = form;

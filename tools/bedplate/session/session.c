@@ -321,6 +321,18 @@ static bp_status count_tokens(session *s)
     return BP_OK;
 }
 
+/* The weights of a GGUF file stay in its types where they are frozen. */
+static void stored_fill(session *s)
+{
+    bp_spec *spec = &s->spec;
+    const uint32_t trains = COMMAND_PLAN | COMMAND_TRAIN | COMMAND_BENCH;
+    const bool frozen = (s->set->command & trains) == 0 || spec->lora.rank > 0;
+    if (frozen && !s->set->dequantize && spec->quantised == BP_QUANTISED_NONE) {
+        spec->stored = s->gguf.stored;
+        spec->stored_count = s->gguf.stored_count;
+    }
+}
+
 static bp_status fill_spec(session *s)
 {
     const settings *set = s->set;
@@ -362,6 +374,7 @@ static bp_status fill_spec(session *s)
     }
     BP_TRY(adapter_fill(set, s->store, &s->adapters, spec, &s->error));
     BP_TRY(quantised_fill(set, spec));
+    stored_fill(s);
     return precision_fill(set, &s->rules, spec);
 }
 

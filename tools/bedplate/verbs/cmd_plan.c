@@ -122,6 +122,9 @@ static void put_precision(bp_text *text, const bp_spec *spec)
             bp_text_u64(text, bp_quantised_block(spec->quantised));
         }
     }
+    if (spec->stored_count > 0) {
+        bp_text_string(text, ", frozen base in the file's types");
+    }
     if (spec->gradient_release != BP_RELEASE_NONE) {
         bp_text_string(text, ", released in backward");
     }

@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "arena/text.h"
+#include "core/base/sort.h"
 #include "core/base/storage.h"
 #include "tools/formats/family/family.h"
 #include "tools/formats/gguf/gguf_rope.h"
+#include "tools/formats/hf/tensor_match.h"
 
 static const char where[] = "gguf";
 
@@ -127,6 +129,76 @@ bp_status bp_gguf_describe(const bp_gguf_file *file, const bp_gguf_family **fami
     BP_TRY(take_token(file, "tokenizer.ggml.padding_token_id", &config->pad_token));
     BP_TRY(take_ends(file, config));
     return (*family)->take(file, (*family)->architecture, config);
+}
+
+/* The next name that a tensor in blocks may have as a parameter, by rule *rule and those behind it;
+ * NULL: there is no other. */
+static const char *stored_name(const bp_tensor_entry *entry, const bp_tensor_naming *naming,
+                               size_t *rule, char name[BP_TENSOR_NAME_MAX])
+{
+    while (entry->packed != 0 && *rule < naming->rule_count) {
+        const bp_tensor_rule *r = &naming->rules[(*rule)++];
+        if (bp_name_rewrite(r->theirs, r->ours, entry->name, name, BP_TENSOR_NAME_MAX)) {
+            return name;
+        }
+    }
+    return NULL;
+}
+
+uint64_t bp_gguf_stored_bytes(const bp_gguf_file *file, const bp_gguf_family *family)
+{
+    uint64_t bytes = 0;
+    char name[BP_TENSOR_NAME_MAX];
+    for (size_t i = 0; i < file->part.entry_count; i++) {
+        size_t rule = 0;
+        while (stored_name(&file->part.entries[i], family->naming, &rule, name) != NULL) {
+            bytes += sizeof(bp_stored_weight) + bp_size_align(strlen(name) + 1, 8);
+        }
+    }
+    return bytes;
+}
+
+static int compare_stored(const void *a, const void *b)
+{
+    const bp_stored_weight *left = a, *right = b;
+    return strcmp(left->name, right->name);
+}
+
+/* Whether the file's rows are those of the matrix as products read it, (out, in). */
+static bool rows_stay(bp_tensor_layout layout, bool input_major)
+{
+    const bool heads = layout == BP_LAYOUT_QUERY_HEADS || layout == BP_LAYOUT_KEY_HEADS ||
+                       layout == BP_LAYOUT_THIRDS;
+    return input_major ? layout == BP_LAYOUT_TRANSPOSED : layout == BP_LAYOUT_PLAIN || heads;
+}
+
+void bp_gguf_stored(const bp_gguf_file *file, const bp_gguf_family *family, bool input_major,
+                    bp_staging *room, const bp_stored_weight **stored, uint32_t *count)
+{
+    bp_stored_weight *list = room->memory;
+    char *names = (char *)room->memory + room->capacity; /* they grow toward the list */
+    uint64_t listed = 0, kept = 0;
+    char name[BP_TENSOR_NAME_MAX];
+    for (size_t i = 0; i < file->part.entry_count; i++) {
+        const bp_tensor_entry *entry = &file->part.entries[i];
+        size_t rule = 0;
+        while (stored_name(entry, family->naming, &rule, name) != NULL) {
+            const int form = BP_QUANTISED_BLOCKS + (int)entry->packed;
+            if (rows_stay(family->naming->rules[rule - 1].form, input_major)) {
+                names -= bp_size_align(strlen(name) + 1, 8);
+                memcpy(names, name, strlen(name) + 1);
+                list[listed++] = (bp_stored_weight){names, (bp_quantised)form};
+            }
+        }
+    }
+    bp_heap_sort(list, (size_t)listed, sizeof *list, compare_stored);
+    for (uint64_t i = 0; i < listed; i++) {
+        if (kept == 0 || strcmp(list[kept - 1].name, list[i].name) != 0) {
+            list[kept++] = list[i];
+        }
+    }
+    *stored = list;
+    *count = (uint32_t)kept;
 }
 
 bp_status bp_gguf_open_set(bp_tensor_set *set, bp_store *store, const char *path, bp_staging *room,

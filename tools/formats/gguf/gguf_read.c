@@ -3,11 +3,10 @@
  * left of the file before it is believed. */
 #include "tools/formats/gguf/gguf_read.h"
 
-#include "tools/formats/gguf/gguf_blocks.h"
-
 #include <string.h>
 
 #include "core/base/sort.h"
+#include "core/ops/blocks.h"
 #include "core/base/storage.h"
 #include "arena/text.h"
 #include "core/base/number.h"
@@ -251,13 +250,14 @@ static bp_status read_alignment(cursor *c)
 /* Elements packed in blocks, which rows must hold whole. They are read as floats. */
 static bp_status take_blocks(cursor *c, bp_tensor_entry *entry, uint64_t type)
 {
-    const bp_gguf_block *block = bp_gguf_block_of(type);
+    const bp_packed_type *block = bp_packed_of(type);
     if (block == NULL) {
         bp_status status = bp_error_limit(c->f->error, BP_ERR_DATA, where,
                                           "a tensor's type is not F32, F16 or BF16, nor one of the "
                                           "blocks that are read (ggml's number)",
                                           entry->name, bp_size_signed(type), BP_LIMIT_NONE, 0);
-        bp_error_right(c->f->error, "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 or Q2_K to Q6_K");
+        bp_error_right(c->f->error, "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, "
+                                    "IQ4_NL or MXFP4");
         return status;
     }
     const uint64_t row = entry->shape[entry->rank - 1];
@@ -320,9 +320,9 @@ static bp_status take_tensor(cursor *c, bp_tensor_entry *entry, uint64_t *end)
     }
     BP_TRY(take_dtype(c, entry));
     BP_TRY(gguf_read_take_number(c, 8, &entry->offset));
-    const bp_gguf_block *block = bp_gguf_block_of(entry->packed);
+    const bp_packed_type *block = bp_packed_of(entry->packed);
     entry->bytes = block == NULL ? bp_size_mul(elements, bp_dtype_bytes(entry->dtype))
-                                 : bp_size_mul(elements / block->elements, block->bytes);
+                                 : bp_packed_bytes(block, elements);
     if (entry->bytes > c->end) {
         return gguf_read_refuse(c, "a tensor is larger than the file", entry->name);
     }

@@ -31,11 +31,11 @@ typedef struct bp_gguf_file {
 
 /* Opens and checks a file: magic, version 3, every count and length against the bytes that are
  * left, types, names (1 to 63 bytes for tensors, 1 to 255 for keys, no NUL, unique), extents of at
- * least 1 with checked products, element types F32, F16, BF16 and those of gguf_blocks.h, alignment
- * (a power of two, 8 to 65536), and offsets: tensors lie one after the other, padded, and the file
- * ends with them. Tables are taken from the front of *room. path and error must outlive the file.
- * BP_ERR_DATA naming file and tensor or key; BP_ERR_STORE; BP_ERR_FIT: the room is too small. After
- * a failure nothing is open. */
+ * least 1 with checked products, element types F32, F16, BF16 and those of core/ops/blocks.h,
+ * alignment (a power of two, 8 to 65536), and offsets: tensors lie one after the other, padded, and
+ * the file ends with them. Tables are taken from the front of *room. path and error must outlive
+ * the file. BP_ERR_DATA naming file and tensor or key; BP_ERR_STORE; BP_ERR_FIT: the room is too
+ * small. After a failure nothing is open. */
 bp_status bp_gguf_open(bp_gguf_file *file, bp_store *store, const char *path, bp_staging *room,
                        bp_error *error) BP_MUST_CHECK;
 

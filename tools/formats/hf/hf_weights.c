@@ -257,6 +257,7 @@ static bp_dtype hf_weights_type_of(const loading *l, uint32_t parameter)
     return p->master_form == BP_MASTER_FP8     ? BP_BF16
            : plain                             ? l->runtime->plan->graph.buffers[p->weight].dtype
            : p->quantised == BP_QUANTISED_INT8 ? BP_F16
+           : bp_quantised_packed(p->quantised) ? l->runtime->plan->spec.working
                                                : BP_F32;
 }
 
@@ -398,6 +399,56 @@ static bp_status copy_codes(loading *l, uint32_t parameter, const bp_bnb *bnb)
     return copy_tensor(l, bnb->nested, p->nested, sizeof head);
 }
 
+/* Every value of some packed rows stays finite in the working type. */
+static bp_status check_packed_rows(const loading *l, uint32_t parameter, const uint8_t *rows,
+                                   uint64_t bytes)
+{
+    const bp_packed_type *block = bp_packed_of_form(parameter_of(l, parameter)->quantised);
+    float values[BP_PACKED_GROUP];
+    for (uint64_t at = 0; at < bytes; at += block->bytes) {
+        for (uint32_t group = 0; group < block->elements / BP_PACKED_GROUP; group++) {
+            block->read(rows + at, group, values);
+            BP_TRY(check_values(l, parameter, values, BP_PACKED_GROUP));
+        }
+    }
+    return BP_OK;
+}
+
+/* Blocks as the file holds them: to their place, or where it cannot be reached piece by piece. */
+static bp_status flow_rows(loading *l, uint32_t parameter)
+{
+    const bp_parameter *p = parameter_of(l, parameter);
+    const bp_tensor_view *view = &l->wanted[parameter].view;
+    const bp_buffer *to = &l->runtime->plan->graph.buffers[p->weight];
+    const bp_packed_type *block = bp_packed_of_form(p->quantised);
+    if (view->entry->packed != block->type || view->entry->rank != 2) {
+        return bp_error_set(l->location->error, BP_ERR_DATA, where,
+                            "the weight is of another type than the run keeps it in",
+                            view->entry->name);
+    }
+    const uint64_t rows = view->entry->shape[0];
+    const uint64_t bytes = bp_packed_bytes(block, view->entry->shape[1]);
+    const uint64_t most = l->room.capacity / bytes;
+    if (most == 0) {
+        return hf_weights_no_room(l->location, bytes,
+                                  "the memory for reading weights is too small");
+    }
+    for (uint64_t row = 0; row < rows;) {
+        const uint64_t some = rows - row < most ? rows - row : most;
+        uint8_t *place = to->part.whole != 0
+                             ? NULL
+                             : bp_runtime_reach(l->runtime, to, row * bytes, some * bytes, 1);
+        uint8_t *at = place != NULL ? place : l->room.memory;
+        BP_TRY(bp_tensor_view_rows(&l->set, view, row, some, at));
+        BP_TRY(check_packed_rows(l, parameter, at, some * bytes));
+        BP_TRY(place != NULL ? BP_OK
+                             : bp_runtime_write_gathered(l->runtime, to, row * bytes, at,
+                                                         (size_t)(some * bytes)));
+        row += some;
+    }
+    return BP_OK;
+}
+
 /* What is quantised is read as (out, in), once per pass. */
 static bp_status flow(loading *l, uint32_t parameter)
 {
@@ -407,6 +458,9 @@ static bp_status flow(loading *l, uint32_t parameter)
     if (form == BP_QUANTISED_NONE) {
         return goes_in_place(l, parameter) ? flow_in_place(l, parameter, &view)
                                            : flow_once(l, parameter, &view, 0);
+    }
+    if (bp_quantised_packed(form)) {
+        return flow_rows(l, parameter);
     }
     if (view.bnb.form != BP_QUANTISED_NONE) {
         return copy_codes(l, parameter, &view.bnb);
@@ -430,7 +484,8 @@ static bp_status hf_weights_check_quantised(const loading *l)
     bool codes = false;
     for (uint32_t p = 0; p < l->count; p++) {
         const bp_tensor_view *view = &l->wanted[p].view;
-        if (view->entry == NULL || parameter_of(l, p)->quantised == BP_QUANTISED_NONE) {
+        const bp_quantised form = parameter_of(l, p)->quantised;
+        if (view->entry == NULL || form == BP_QUANTISED_NONE || bp_quantised_packed(form)) {
             continue;
         }
         bool coded = view->bnb.form != BP_QUANTISED_NONE;

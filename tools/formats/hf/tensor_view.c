@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "tools/formats/gguf/gguf_blocks.h"
+#include "core/ops/blocks.h"
 
 static const char where[] = "weights";
 
@@ -173,10 +173,10 @@ static bp_status pull_codes(const pull *p, uint64_t first, size_t count, unsigne
 static bp_status pull_blocks(const pull *p, uint64_t first, size_t count, unsigned char *out)
 {
     const bp_tensor_entry *entry = p->view->entry;
-    const bp_gguf_block *block = bp_gguf_block_of(entry->packed);
+    const bp_packed_type *block = bp_packed_of(entry->packed);
     const unsigned char *from = p->work.memory;
     const uint64_t most = p->work.capacity / block->bytes;
-    float values[BP_GGUF_BLOCK_MOST];
+    float values[BP_PACKED_ELEMENTS];
     uint64_t at = 0, read = 0; /* blocks that lie in the work memory */
     while (count > 0) {
         const uint64_t number = first / block->elements, skip = first % block->elements;
@@ -189,8 +189,8 @@ static bp_status pull_blocks(const pull *p, uint64_t first, size_t count, unsign
         }
         const size_t piece =
             block->elements - skip < count ? (size_t)(block->elements - skip) : count;
-        block->read(from + (number - at) * block->bytes, values);
-        if (!bp_elements_convert(BP_F32, values + skip, p->to, out, piece)) {
+        bp_packed_values(block, from + (number - at) * block->bytes, skip, piece, values);
+        if (!bp_elements_convert(BP_F32, values, p->to, out, piece)) {
             return too_large(p);
         }
         out += piece * p->to_bytes;
@@ -415,4 +415,28 @@ bp_status bp_tensor_view_read(bp_tensor_set *set, const bp_tensor_view *view, ui
     }
     first -= view->absent;
     return view->raised != 0 ? pull_raised(&p, first, count, out) : pull_any(&p, first, count, out);
+}
+
+bp_status bp_tensor_view_rows(bp_tensor_set *set, const bp_tensor_view *view, uint64_t first,
+                              uint64_t count, void *out)
+{
+    const bp_tensor_entry *entry = view->entry;
+    const bp_packed_type *block = bp_packed_of(entry->packed);
+    const bool pieces = view->in.rule != NULL || view->out.rule != NULL;
+    const bool other = view->skipped != 0 || view->absent != 0 || view->raised != 0;
+    if (block == NULL || entry->rank != 2 || pieces || other) {
+        return bp_error_set(set->error, BP_ERR_USAGE, where,
+                            "a tensor of this form has no rows of blocks", entry->name);
+    }
+    const uint64_t bytes = bp_packed_bytes(block, entry->shape[1]);
+    unsigned char *to = out;
+    if (view->heads == 0) {
+        return bp_tensor_set_read(set, view->part, entry, first * bytes, out,
+                                  (size_t)(count * bytes));
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        BP_TRY(bp_tensor_set_read(set, view->part, entry, row_behind(view, first + i) * bytes,
+                                  to + i * bytes, (size_t)bytes));
+    }
+    return BP_OK;
 }

@@ -62,6 +62,12 @@ bool bp_tensor_view_transpose(bp_tensor_view *view, bp_tensor_layout form, bp_te
 /* The type that the tensor's values have or had before they were quantised. */
 bp_dtype bp_tensor_view_dtype(const bp_tensor_view *view);
 
+/* The same tensor in blocks (entry->packed), whose rows products read as they are: rows
+ * [first, first + count) of the view, or of a transposed one's columns, into `out`, of whole rows.
+ * BP_ERR_USAGE for views that have no such rows. */
+bp_status bp_tensor_view_rows(bp_tensor_set *set, const bp_tensor_view *view, uint64_t first,
+                              uint64_t count, void *out) BP_MUST_CHECK;
+
 /* Product of the shape. */
 uint64_t bp_tensor_view_elements(const bp_tensor_view *view);
 

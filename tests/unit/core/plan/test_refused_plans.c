@@ -13,6 +13,7 @@
 #include "core/plan/range.h"
 #include "core/plan/schedule.h"
 #include "core/run/runtime.h"
+#include "device/host/host.h"
 #include "layers/families/mlp_model.h"
 #include "layers/families/transformer.h"
 #include "tests/fixtures/model_fixture.h"
@@ -113,6 +114,34 @@ static void what_is_nowhere_in_a_model(void **state)
     refused(&spec, "freeze");
 }
 
+/* Packed weights: of a device that has no products with them, and of rows that are no blocks. */
+/* verifies compile-1.aa19 */
+static void packed_weights_that_are_not_read(void **state)
+{
+    (void)state;
+    static const bp_stored_weight small[] = {
+        {"transformer.h.0.attn.c_attn.weight", BP_QUANTISED_BLOCKS + 8}};
+    static const bp_stored_weight large[] = {
+        {"transformer.h.0.mlp.c_proj.weight", BP_QUANTISED_BLOCKS + 12}};
+    bp_device other = bp_device_host;
+    bp_spec spec = model_fixture_spec();
+    spec.optimizer = NULL;
+    spec.evaluate = true;
+    SET_FAMILY(&spec.config, bp_transformer, width, 32);
+    spec.stored = small;
+    spec.stored_count = 1;
+    assert_int_equal(planned(&spec), BP_OK);
+    other.blocks = false;
+    spec.device = &other;
+    assert_int_equal(planned(&spec), BP_ERR_DEVICE);
+    assert_string_equal(plan.error.name, "host: transformer.h.0.attn.c_attn.weight");
+    assert_string_equal(plan.error.word, "Q8_0");
+    spec.device = &bp_device_host;
+    spec.stored = large;
+    assert_int_equal(planned(&spec), BP_ERR_DATA);
+    assert_string_equal(plan.error.name, "transformer.h.0.mlp.c_proj.weight");
+}
+
 /* verifies compile-2.20c3 */
 static void policies_of_no_stages(void **state)
 {
@@ -159,6 +188,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_nowhere_in_a_model),
+        cmocka_unit_test(packed_weights_that_are_not_read),
         cmocka_unit_test(policies_of_no_stages),
         cmocka_unit_test(numbers_outside_their_range),
     };

@@ -182,6 +182,21 @@ CHANGE(four_bits, s->quantised = BP_QUANTISED_NF4;)
 CHANGE(eight_bits, s->quantised = BP_QUANTISED_INT8;)
 CHANGE(qlora, s->quantised = BP_QUANTISED_NF4; s->lora.rank = 8; s->lora.alpha = 8.0;)
 CHANGE(four_bits_inference, s->quantised = BP_QUANTISED_NF4; s->optimizer = NULL;)
+static const bp_stored_weight in_order[] = {{"a", BP_QUANTISED_BLOCKS + 8},
+                                            {"b", BP_QUANTISED_BLOCKS + 12}};
+static const bp_stored_weight twice[] = {{"a", BP_QUANTISED_BLOCKS + 8},
+                                         {"a", BP_QUANTISED_BLOCKS + 8}};
+static const bp_stored_weight unknown[] = {{"c", BP_QUANTISED_BLOCKS + 9}};
+static const bp_stored_weight bits[] = {{"d", BP_QUANTISED_NF4}};
+CHANGE(packed, s->stored = in_order; s->stored_count = 2; s->lora.rank = 8; s->lora.alpha = 8.0;)
+CHANGE(packed_inference, s->stored = in_order; s->stored_count = 2; s->optimizer = NULL;)
+CHANGE(packed_alone, s->stored = in_order; s->stored_count = 2;)
+CHANGE(packed_and_four, s->stored = in_order; s->stored_count = 2; s->optimizer = NULL;
+       s->quantised = BP_QUANTISED_NF4;)
+CHANGE(packed_twice, s->stored = twice; s->stored_count = 2; s->optimizer = NULL;)
+CHANGE(packed_unknown, s->stored = unknown; s->stored_count = 1; s->optimizer = NULL;)
+CHANGE(packed_bits, s->stored = bits; s->stored_count = 1; s->optimizer = NULL;)
+CHANGE(packed_all, s->quantised = (bp_quantised)(BP_QUANTISED_BLOCKS + 8); s->optimizer = NULL;)
 CHANGE(every_0, s->policy.kind = BP_POLICY_EVERY;)
 CHANGE(every_1, s->policy.kind = BP_POLICY_EVERY; s->policy.every = 1;)
 CHANGE(release_int8, s->gradient_release = BP_RELEASE_EXACT; s->gradient_int8 = true;)
@@ -410,6 +425,14 @@ static const struct {
     {eight_bits, "load-in-8bit"},
     {qlora, NULL},
     {four_bits_inference, NULL},
+    {packed, NULL},
+    {packed_inference, NULL},
+    {packed_alone, "stored"},
+    {packed_and_four, "stored"},
+    {packed_twice, "a"},
+    {packed_unknown, "c"},
+    {packed_bits, "d"},
+    {packed_all, "load-in-4bit"},
     {every_0, "gradient-checkpointing"},
     {every_1, NULL},
     {release_int8, "gradient-dtype"},
