@@ -4,7 +4,8 @@
 
 Run from the repository root: tools/golden/blocks.py (needs numpy, gguf, safetensors; written with gguf 0.17; a second).
 
-  blocks.safetensors  for each type NAME.bytes (uint8) of some blocks and NAME.values (float32) that they stand for
+  blocks.safetensors  for each type NAME.bytes (uint8) of some blocks and NAME.values (float32) that they stand for; floats
+                      (float32), and NAME.packed (uint8): these as blocks of the types that the package quantises
   qwen2.gguf          a tiny Qwen2 whose matrices have five of the types
   qwen2.safetensors   its weights under Hugging Face's names, in float32
   mixed.gguf          a Llama of one layer whose matrices have the types that llama.cpp mixes in a file, of random bits
@@ -93,6 +94,12 @@ def main():
         raw = random_blocks(later if kind in (Type.IQ4_NL, Type.MXFP4) else rng, kind)
         tensors[kind.name + ".bytes"] = raw
         tensors[kind.name + ".values"] = dequantize(raw, kind).astype(numpy.float32)
+    floats = numpy.concatenate([later.normal(0, size, 64) for size in (1e-6, 0.02, 3)] + [numpy.zeros(32)]).astype(numpy.float32)
+    floats[64:96] = numpy.arange(-16, 16) / 8
+    floats[96:128] = numpy.abs(floats[96:128])
+    tensors["floats"] = floats
+    for kind in (Type.Q4_0, Type.Q4_1, Type.Q5_0, Type.Q5_1, Type.Q8_0):
+        tensors[kind.name + ".packed"] = quantize(floats, kind)
     save_file(tensors, OUT + "blocks.safetensors")
     writer = gguf.GGUFWriter(OUT + "qwen2.gguf", "qwen2")
     for add, value in ((writer.add_block_count, 1), (writer.add_context_length, 32), (writer.add_embedding_length, 32),

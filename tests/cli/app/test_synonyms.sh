@@ -216,7 +216,8 @@ generate|--max_length 50|? --max-new-tokens
 generate|--num_beams 4|? --temperature 0
 generate|--n 4|? --num-return-sequences
 export|--outfile m.gguf --outtype f16|--to m.gguf --dtype fp16
-export|--outtype q8_0|? llama.cpp
+export|--outtype q8_0|? --save-quant q8_0
+export|--quantization_method q4_0|--save-quant q4_0
 export|--merge_and_unload --lora_path dir|--merge --adapter dir
 # Others that users type
 train|--num_classes 3|--num-labels 3

@@ -72,7 +72,55 @@ run eval "${mixed[@]}" --bf16
 [[ $code -eq 0 && $(json loss) =~ ^4\. ]]
 check $? "in bf16 too" "$err"
 
+# The adapter alone, as llama.cpp loads it beside the file: keys, and a pair for each tensor in the file's order of rows.
+run export --model $golden/mixed.gguf --adapter "$work/packed" --to "$work/adapter.gguf" --json
+[[ $code -eq 0 && $(json type) == adapter && $(json tensors) -eq 14 && $(json parameters) -eq 13312 ]]
+check $? "an adapter is exported alone" "$out$err"
+LC_ALL=C grep -aq 'general.type.*adapter.*adapter.type.*lora.*adapter.lora.alpha' "$work/adapter.gguf" &&
+    LC_ALL=C grep -aq 'blk.0.attn_q.weight.lora_a.*blk.0.attn_q.weight.lora_b' "$work/adapter.gguf"
+check $? "with the keys and names of the format"
+run import --from $golden/mixed.gguf --to "$work/directory"
+run export --model "$work/directory" --adapter "$work/packed" --to "$work/again.gguf"
+cmp -s "$work/adapter.gguf" "$work/again.gguf"
+# verifies formats-7.5b71
+check $? "the same beside the file and beside the directory that it was imported to" "$err"
+# Its numbers: what B's rows times A add to the file's weights are the merged file's.
+run export --model $golden/mixed.gguf --adapter "$work/packed" --merge --to "$work/merged.gguf"
+check $code "a GGUF file with its adapter merged is a GGUF file" "$err"
+run eval "${mixed[@]}" --adapter "$work/packed"
+loss=$(json loss)
+run eval "${mixed[@]}" --model "$work/merged.gguf"
+awk -v a="$loss" -v b="$(json loss)" 'BEGIN { d = a - b; exit !(a > 0 && d * d < 1e-12) }'
+check $? "whose loss is that of base and adapter ($loss, $(json loss))" "$err"
+for kind in q8_0 q5_0 q5_1 q4_0 q4_1; do
+    run export --model $golden/mixed.gguf --adapter "$work/packed" --merge --save-quant $kind --to "$work/$kind.gguf"
+    run eval "${mixed[@]}" --model "$work/$kind.gguf"
+    awk -v a="$loss" -v b="$(json loss)" 'BEGIN { d = a - b; exit !(d * d < 0.15 * 0.15) }'
+    check $? "merged in $kind it is near ($loss, $(json loss))" "$err"
+done
+run eval "${mixed[@]}" --model "$work/q8_0.gguf"
+small=$(json arena_bytes)
+run eval "${mixed[@]}" --model "$work/q8_0.gguf" --dequantize
+[[ $small -lt $(json arena_bytes) ]]
+check $? "and stays packed"
+run export --model "$work/directory" --save-quant q4_0 --to "$work/one.gguf"
+mkdir "$work/read"
+run import --from "$work/one.gguf" --to "$work/read/directory"
+run export --model "$work/read/directory" --save-quant q4_0 --to "$work/two.gguf"
+cmp -s "$work/one.gguf" "$work/two.gguf"
+check $? "what was packed is packed again to the same bytes" "$err"
+
 # What cannot be.
+expect 2 '--save-quant: blocks are written to a GGUF file' export --model "$work/directory" --save-quant q8_0 --to "$work/no"
+expect 2 '--save-quant: blocks are written to a GGUF file' \
+    export --model "$work/directory" --save-quant q8_0 --dtype fp16 --to "$work/no.gguf"
+expect 2 '--save-quant: an adapter is written alone in fp32' \
+    export --model "$work/directory" --adapter "$work/packed" --save-quant q8_0 --to "$work/no.gguf"
+expect 2 'q_proj.weight: GGUF adapters hold no magnitudes' \
+    export --model "$work/directory" --adapter "$work/dora" --to "$work/no.gguf"
+expect 2 '--adapter: an adapter is exported merged' export --model "$work/directory" --adapter "$work/packed" --to "$work/no"
+[[ ! -e $work/no && ! -e $work/no.gguf ]]
+check $? "and nothing is left there"
 expect 7 'cuda: model.layers.0.self_attn.q_proj.weight: .*--dequantize.*Q4_K' \
     plan --model $golden/mixed.gguf --lora-r 4 --max-seq-length 32 --device cuda:sm_80
 expect 0 'bytes' plan --model $golden/mixed.gguf --lora-r 4 --max-seq-length 32 --device cuda:sm_80 --dequantize

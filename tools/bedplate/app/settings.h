@@ -124,6 +124,7 @@ typedef struct settings {
     double loraplus_lr_ratio; /* of B's learning rate to A's */
     const char *adapter;      /* directory */
     bool merge;
+    const char *save_quant; /* a word of --save-quant */
     const char *card; /* a file */
     bool load_in_4bit;
     bool load_in_8bit;

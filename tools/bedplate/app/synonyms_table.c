@@ -427,7 +427,9 @@ static const synonym table[] = {
     SAME("merge-adapter", "merge"),
     NEAR("save-method", "`bedplate export --adapter DIR --merge` merges adapters"),
     NEAR("save-gguf", "`bedplate export --to NAME.gguf` writes GGUF"),
-    NEAR("quantization-method", "export writes GGUF in F32, F16 or BF16: quantise with llama.cpp"),
+    ONLY_VALUES(EXPORTS, "quantization-method", "save-quant",
+                "q8_0=q8_0|q5_0=q5_0|q5_1=q5_1|q4_0=q4_0|q4_1=q4_1|"
+                "f16=!--dtype fp16 writes it|bf16=!--dtype bf16 writes it"),
 
     /* Length of the run, rate, update rule. */
     SAME("epochs", "num-train-epochs"),
@@ -555,7 +557,7 @@ static const synonym table[] = {
     ONLY(EXPORTS, "outfile", "to"),
     ONLY_VALUES(EXPORTS, "outtype", "dtype",
                 "f32=fp32|f16=fp16|bf16=bf16|auto=source|"
-                "q8_0=!export writes F32, F16 or BF16: quantise with llama.cpp"),
+                "q8_0=!--save-quant q8_0 packs the matrices"),
     NEAR("overwrite", "--overwrite-output-dir removes what an earlier run left"),
     NEAR("force", "--overwrite-output-dir removes what an earlier run left"),
     SAME("resume-from", "resume-from-checkpoint"),

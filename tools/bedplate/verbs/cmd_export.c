@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* bedplate export: a model directory as another directory, a GGUF file or an llm.c file. Tensor by
  * tensor: no model is ever in memory as a whole. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@
 #include "tools/bedplate/session/quantised_choice.h"
 #include "tools/bedplate/app/commands.h"
 #include "tools/formats/chat/chat_template.h"
+#include "tools/formats/gguf/gguf_adapter.h"
 #include "tools/formats/gguf/gguf_export.h"
 #include "tools/formats/gguf/gguf_model.h"
 #include "tools/formats/gguf/gguf_tokenizer.h"
@@ -34,7 +36,8 @@ static const char where[] = "export";
 typedef struct exporting {
     model_files m;
     gguf_folder gguf;
-    const char *format; /* hf, gguf or llmc */
+    bp_gguf_adapter alone; /* what is written without the model */
+    const char *format;    /* hf, gguf or llmc */
     char weights[BP_STORE_PATH_MAX];
     bp_weight_source source;
     bp_tokenizer tokenizer;
@@ -375,6 +378,49 @@ static bp_status export_gguf(exporting *e)
     return bp_gguf_export(&e->source, &model, &m->target);
 }
 
+/* --adapter without --merge: the adapter alone. */
+static bp_status export_adapter(exporting *e)
+{
+    model_files *m = &e->m;
+    char name[128];
+    const char *type = m->config.family->model_type;
+    cmd_export_name_of(m->set->adapter, name);
+    e->alone = (bp_gguf_adapter){.family = bp_gguf_family_find(type), .name = name};
+    if (e->alone.family == NULL) {
+        return bp_error_set(&m->error, BP_ERR_USAGE, where,
+                            "GGUF files of this model type are not implemented", type);
+    }
+    if (m->target.packed != NULL || !m->target.keep) {
+        return bp_error_set(&m->error, BP_ERR_USAGE, where,
+                            "an adapter is written alone in fp32: --merge writes another type",
+                            m->target.packed != NULL ? "--save-quant" : "--dtype");
+    }
+    m->target.path = m->set->to;
+    return bp_gguf_adapter_export(&e->source, &e->alone, &m->target);
+}
+
+static void print_adapter(const exporting *e, const settings *set)
+{
+    if (!set->json) {
+        output_print(stdout,
+                     "%s: %" PRIu64 " tensors, %" PRIu64 " parameters, %" PRIu64
+                     " bytes (gguf, an adapter)\n",
+                     set->to, e->alone.tensors, e->alone.parameters, e->m.target.bytes);
+        return;
+    }
+    output out;
+    output_begin(&out, stdout);
+    json_begin(&out);
+    json_text(&out, "path", set->to);
+    json_text(&out, "format", "gguf");
+    json_text(&out, "type", "adapter");
+    json_count(&out, "tensors", e->alone.tensors);
+    json_count(&out, "parameters", e->alone.parameters);
+    json_count(&out, "bytes", e->m.target.bytes);
+    json_end(&out);
+    output_end(&out);
+}
+
 static bp_status export_llmc(exporting *e)
 {
     model_files *m = &e->m;
@@ -392,18 +438,20 @@ static bp_status export_llmc(exporting *e)
     return bp_llmc_export(&e->source, &m->config, &m->target);
 }
 
-/* --adapter DIR --merge: its tensors are read now and added to what is written. */
+/* --adapter DIR: its tensors are read now, and added to what is written or written alone. */
 static bp_status open_adapter(exporting *e)
 {
     model_files *m = &e->m;
     const settings *set = m->set;
     char path[BP_STORE_PATH_MAX];
-    if ((set->adapter != NULL) != set->merge) {
+    if (set->merge ? set->adapter == NULL
+                   : set->adapter != NULL && strcmp(e->format, "gguf") != 0) {
         return bp_error_set(&m->error, BP_ERR_USAGE, where,
-                            "an adapter is exported merged, by --adapter DIR and --merge together",
+                            "an adapter is exported merged, by --adapter DIR and --merge together, "
+                            "or alone to a GGUF file",
                             set->merge ? "--merge" : "--adapter");
     }
-    if (!set->merge) {
+    if (set->adapter == NULL) {
         return BP_OK;
     }
     BP_TRY(bp_storage_join(path, set->adapter, "adapter_config.json", &m->error));
@@ -440,6 +488,27 @@ static bp_status choose_form(exporting *e)
     return BP_OK;
 }
 
+/* The blocks of --save-quant, which GGUF files have. */
+static bp_status choose_packed(exporting *e)
+{
+    static const struct {
+        const char *word;
+        uint32_t type; /* ggml's number */
+    } words[] = {{"q4_0", 2}, {"q4_1", 3}, {"q5_0", 6}, {"q5_1", 7}, {"q8_0", 8}};
+    model_files *m = &e->m;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(m->set->save_quant, words[i].word) == 0) {
+            m->target.packed = bp_packed_of(words[i].type);
+        }
+    }
+    if (m->target.packed != NULL && (strcmp(e->format, "gguf") != 0 || !m->target.keep)) {
+        return bp_error_set(&m->error, BP_ERR_USAGE, where,
+                            "blocks are written to a GGUF file, and --dtype gives no other type",
+                            "--save-quant");
+    }
+    return BP_OK;
+}
+
 /* What is written: as --format says, else by the ending of --to. */
 static const char *choose_format(const settings *set)
 {
@@ -472,8 +541,12 @@ static bp_status export_model(exporting *e, const settings *set)
     BP_TRY(open_model(e));
     BP_TRY(open_adapter(e));
     BP_TRY(choose_form(e));
+    BP_TRY(choose_packed(e));
     if (strcmp(e->format, "hf") == 0) {
         return export_directory(e);
+    }
+    if (set->adapter != NULL && !set->merge) {
+        return export_adapter(e);
     }
     return strcmp(e->format, "gguf") == 0 ? export_gguf(e) : export_llmc(e);
 }
@@ -536,7 +609,11 @@ int cmd_export(const settings *set)
         return cmd_export_state(&e, set);
     }
     bp_status status = export_model(&e, set);
-    int code = model_files_end(&e.m, status, e.format, set->to);
+    const bool alone = set->adapter != NULL && !set->merge;
+    if (status == BP_OK && alone) {
+        print_adapter(&e, set);
+    }
+    int code = model_files_end(&e.m, status, alone ? NULL : e.format, set->to);
     gguf_folder_close(&e.gguf);
     return code;
 }

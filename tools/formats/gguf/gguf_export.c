@@ -18,18 +18,29 @@ typedef struct exporting {
 
 /* The type of a tensor in the file (prepare_tensors of convert_hf_to_gguf.py). Norms and biases are
  * vectors. */
+static bool always_f32(const char *name, const bp_tensor_view *view)
+{
+    return view->rank < 2 || strcmp(name, "position_embd.weight") == 0 ||
+           strcmp(name, "token_types.weight") == 0 ||
+           bp_name_matches("blk.#.ffn_gate_inp.weight", name);
+}
+
 static bp_dtype gguf_export_type_of(const exporting *e, const char *name,
                                     const bp_tensor_view *view)
 {
-    bool always_f32 = view->rank < 2 || strcmp(name, "position_embd.weight") == 0 ||
-                      strcmp(name, "token_types.weight") == 0 ||
-                      bp_name_matches("blk.#.ffn_gate_inp.weight", name);
-    return always_f32 ? BP_F32 : e->target->keep ? bp_tensor_view_dtype(view) : e->target->dtype;
+    return always_f32(name, view) ? BP_F32
+           : e->target->keep      ? bp_tensor_view_dtype(view)
+                                  : e->target->dtype;
 }
 
-static uint32_t file_type(bp_dtype dtype)
+/* LlamaFileType */
+static uint32_t file_type(const bp_packed_type *packed, bp_dtype dtype)
 {
-    return dtype == BP_F32 ? 0u : dtype == BP_F16 ? 1u : 32u; /* LlamaFileType */
+    static const uint8_t packed_types[] = {[2] = 2, [3] = 3, [6] = 8, [7] = 9, [8] = 7};
+    if (packed != NULL) {
+        return packed_types[packed->type];
+    }
+    return dtype == BP_F32 ? 0u : dtype == BP_F16 ? 1u : 32u;
 }
 
 /* The type of the first matrix that may have another than F32. */
@@ -85,7 +96,7 @@ static bp_status put_keys(exporting *e)
         bp_gguf_put_string(w, "general.name", model->name, strlen(model->name));
     }
     model->family->put(w, architecture, model->config);
-    bp_gguf_put_u32(w, "general.file_type", file_type(dtype));
+    bp_gguf_put_u32(w, "general.file_type", file_type(e->target->packed, dtype));
     bp_gguf_put_u32(w, "general.quantization_version", QUANTISATION_VERSION);
     if (model->put_tokenizer != NULL) {
         BP_TRY(model->put_tokenizer(model->user, w));
@@ -118,6 +129,56 @@ static bp_status gguf_export_add(void *user, const void *elements, size_t bytes)
     return bp_gguf_data_add(user, elements, bytes);
 }
 
+/* Elements on their way into blocks. */
+typedef struct packing {
+    bp_gguf_writer *writer;
+    const bp_packed_type *type;
+    uint32_t held; /* values that are no whole block yet */
+    float values[BP_PACKED_ELEMENTS];
+} packing;
+
+static bp_status gguf_export_pack(void *user, const void *elements, size_t bytes)
+{
+    packing *p = user;
+    const float *from = elements;
+    uint8_t block[BP_PACKED_ELEMENTS];
+    for (size_t left = bytes / sizeof *from; left > 0;) {
+        const size_t room = p->type->elements - p->held, some = left < room ? left : room;
+        memcpy(p->values + p->held, from, some * sizeof *from);
+        p->held += (uint32_t)some;
+        from += some;
+        left -= some;
+        if (p->held == p->type->elements) {
+            p->type->write(p->values, block);
+            p->held = 0;
+            BP_TRY(bp_gguf_data_add(p->writer, block, p->type->bytes));
+        }
+    }
+    return BP_OK;
+}
+
+/* A matrix in blocks, or its data. */
+static bp_status put_packed(exporting *e, size_t i, const char *name, const bp_tensor_view *view,
+                            bool data)
+{
+    packing p = {.writer = &e->writer, .type = e->target->packed};
+    const uint64_t row = view->shape[view->rank - 1];
+    if (row % p.type->elements != 0) {
+        return bp_error_limit(e->target->error, BP_ERR_USAGE, "gguf",
+                              "the rows of a tensor are no whole blocks of the type that is asked "
+                              "for",
+                              name, bp_size_signed(row), BP_LIMIT_DIVISOR,
+                              (int64_t)p.type->elements);
+    }
+    if (!data) {
+        bp_gguf_put_packed(&e->writer, name, view->rank, view->shape, p.type);
+        return BP_OK;
+    }
+    BP_TRY(
+        bp_weight_source_stream(e->source, i, view, BP_F32, e->target->work, gguf_export_pack, &p));
+    return bp_gguf_data_pad(&e->writer);
+}
+
 /* The tensors of a parameter in the table, or their data. */
 static bp_status put_parameter(exporting *e, size_t i, bool data)
 {
@@ -128,6 +189,10 @@ static bp_status put_parameter(exporting *e, size_t i, bool data)
         bp_tensor_view view;
         BP_TRY(bp_weight_source_view(e->source, i, k, naming, name, &view));
         const bp_dtype type = gguf_export_type_of(e, name, &view);
+        if (e->target->packed != NULL && !always_f32(name, &view)) {
+            BP_TRY(put_packed(e, i, name, &view, data));
+            continue;
+        }
         if (!data) {
             bp_gguf_put_tensor(&e->writer, name, view.rank, view.shape, type);
             continue;

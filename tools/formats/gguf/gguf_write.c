@@ -114,11 +114,12 @@ static uint32_t tensor_type(bp_dtype dtype)
                              : BP_GGUF_TENSOR_BF16;
 }
 
-void bp_gguf_put_tensor(bp_gguf_writer *w, const char *name, uint32_t rank, const uint64_t *shape,
-                        bp_dtype dtype)
+/* A tensor of ggml's type number, of blocks of so many elements and bytes. */
+static void put_tensor(bp_gguf_writer *w, const char *name, uint32_t rank, const uint64_t *shape,
+                       const bp_packed_type *type)
 {
     size_t length = strlen(name);
-    uint64_t bytes = bp_dtype_bytes(dtype);
+    uint64_t elements = 1;
     bool fits = length < BP_GGUF_NAME_MAX && rank >= 1 && rank <= BP_GGUF_RANK_MAX;
     if (!fits && w->text.status == BP_OK) {
         w->text.status = bp_error_set(w->error, BP_ERR_USAGE, where,
@@ -128,12 +129,27 @@ void bp_gguf_put_tensor(bp_gguf_writer *w, const char *name, uint32_t rank, cons
     put_u64(w, rank, 4);
     for (uint32_t i = rank; i > 0; i--) {
         put_u64(w, shape[i - 1], 8);
-        bytes = bp_size_mul(bytes, shape[i - 1]);
+        elements = bp_size_mul(elements, shape[i - 1]);
     }
-    put_u64(w, tensor_type(dtype), 4);
+    put_u64(w, type->type, 4);
     put_u64(w, w->offset, 8);
+    const uint64_t bytes = bp_packed_bytes(type, elements);
     w->offset = bp_size_add(w->offset, bp_size_align(bytes, BP_GGUF_ALIGNMENT));
     w->tensors++;
+}
+
+void bp_gguf_put_tensor(bp_gguf_writer *w, const char *name, uint32_t rank, const uint64_t *shape,
+                        bp_dtype dtype)
+{
+    const bp_packed_type plain = {
+        .type = tensor_type(dtype), .elements = 1, .bytes = (uint32_t)bp_dtype_bytes(dtype)};
+    put_tensor(w, name, rank, shape, &plain);
+}
+
+void bp_gguf_put_packed(bp_gguf_writer *w, const char *name, uint32_t rank, const uint64_t *shape,
+                        const bp_packed_type *type)
+{
+    put_tensor(w, name, rank, shape, type);
 }
 
 static bp_status pad(bp_gguf_writer *w)

@@ -7,6 +7,7 @@
 #include "core/base/dtype.h"
 #include "core/base/error.h"
 #include "core/base/store.h"
+#include "core/ops/blocks.h"
 #include "tools/formats/gguf/gguf.h"
 
 /* A plain record; must not move between begin and end. The first failure sticks: later calls do
@@ -46,6 +47,10 @@ void bp_gguf_item_f32(bp_gguf_writer *writer, float value);
  * format. */
 void bp_gguf_put_tensor(bp_gguf_writer *writer, const char *name, uint32_t rank,
                         const uint64_t *shape, bp_dtype dtype);
+
+/* The same of a tensor in blocks (core/ops/blocks.h), whose rows are whole ones. */
+void bp_gguf_put_packed(bp_gguf_writer *writer, const char *name, uint32_t rank,
+                        const uint64_t *shape, const bp_packed_type *type);
 
 /* Ends the header. */
 bp_status bp_gguf_data(bp_gguf_writer *writer) BP_MUST_CHECK;

@@ -10,11 +10,12 @@
 
 typedef struct bp_weight_target {
     bp_store *store;
-    const char *path;  /* the file, replaced as a whole when it is complete and synced */
-    bool keep;         /* every tensor keeps the type that it has in the source */
-    bp_dtype dtype;    /* otherwise: F32, F16 or BF16 */
+    const char *path; /* the file, replaced as a whole when it is complete and synced */
+    bool keep;        /* every tensor keeps the type that it has in the source */
+    bp_dtype dtype;   /* otherwise: F32, F16 or BF16 */
+    const struct bp_packed_type *packed; /* gguf: matrices are in these blocks; NULL: in none */
     bp_quantised form; /* hf: dense layers are quantised so, and what is quantised in the source
-                          stays as it is; NONE: floats */
+        stays as it is; NONE: floats */
     bp_staging work;   /* aligned to 8; BP_TARGET_WORK_MIN bytes beyond 256 for each parameter */
     bp_error *error;
     uint64_t bytes; /* out: the file's */

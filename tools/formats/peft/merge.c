@@ -330,8 +330,7 @@ static bp_status check_owners(const bp_tensor_set *set, size_t found, bp_error *
     return status;
 }
 
-/* The parameter's row that row `row` of the view is: rotary heads may be interleaved in files. */
-static uint64_t merge_row_of(const bp_tensor_view *view, uint64_t row)
+uint64_t bp_merge_row(const bp_tensor_view *view, uint64_t row)
 {
     if (view->heads == 0) {
         return row;
@@ -372,7 +371,7 @@ static bp_status measure_norms(const struct bp_merge *merge, const bp_weight_sou
         const size_t count = elements - first < PIECE ? (size_t)(elements - first) : PIECE;
         BP_TRY(bp_tensor_view_read(source->set, view, first, count, BP_F32, values, room));
         for (size_t i = 0; i < count; i++) {
-            const uint64_t row = merge_row_of(view, (first + i) / view->shape[1]);
+            const uint64_t row = bp_merge_row(view, (first + i) / view->shape[1]);
             const uint64_t column = (first + i) % view->shape[1];
             const uint64_t in = pair->turned ? row : column;
             const uint64_t out = pair->turned ? column : row;
@@ -432,8 +431,13 @@ void bp_merge_add(const struct bp_merge *merge, const bp_weight_source *source, 
     }
     const uint64_t columns = merge_columns(view->rank, view->shape);
     const bool turned = view->transposed != wanted->view.transposed;
+    bp_tensor_view order = *view;
+    if (view->heads == 0 && wanted->view.heads != 0) { /* a file's rows that go to another file */
+        order = wanted->view;
+        order.to_halves = !order.to_halves;
+    }
     for (size_t i = 0; i < count; i++) {
-        uint64_t row = merge_row_of(view, (first + i) / columns), column = (first + i) % columns;
+        uint64_t row = bp_merge_row(&order, (first + i) / columns), column = (first + i) % columns;
         uint64_t r = turned ? column : row, c = turned ? row : column;
         uint64_t in = pair->turned ? r : c, out = pair->turned ? c : r;
         if (pair->whole != NULL) {

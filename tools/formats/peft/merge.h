@@ -46,4 +46,7 @@ bool bp_merge_changes(const struct bp_merge *merge, size_t index);
 void bp_merge_add(const struct bp_merge *merge, const bp_weight_source *source, size_t index,
                   const bp_tensor_view *view, uint64_t first, size_t count, float *values);
 
+/* The parameter's row that row `row` of a view is: rotary heads may be interleaved in files. */
+uint64_t bp_merge_row(const bp_tensor_view *view, uint64_t row);
+
 #endif

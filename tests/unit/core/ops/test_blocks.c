@@ -109,6 +109,38 @@ static void forms_of_frozen_weights(void **state)
     golden_close(&g);
 }
 
+/* Those that are made have the package's bytes. */
+/* verifies formats-9.80e4 */
+static void blocks_are_made_as_ggml_makes_them(void **state)
+{
+    (void)state;
+    golden g;
+    size_t bytes, right_bytes, kinds = 0;
+    uint8_t made[512];
+    golden_open(&g, "tests/golden/blocks/blocks.safetensors");
+    float *floats = golden_tensor(&g, "floats", &bytes);
+    for (uint64_t number = 0; number < 64; number++) {
+        const bp_packed_type *type = bp_packed_of(number);
+        char name[32];
+        if (type == NULL || type->write == NULL) {
+            continue;
+        }
+        snprintf(name, sizeof name, "%s.packed", type->name);
+        unsigned char *right = golden_tensor(&g, name, &right_bytes);
+        const size_t blocks = bytes / sizeof *floats / type->elements;
+        assert_true(blocks * type->bytes == right_bytes && right_bytes <= sizeof made);
+        for (size_t i = 0; i < blocks; i++) {
+            type->write(floats + i * type->elements, made + i * type->bytes);
+        }
+        assert_memory_equal(made, right, right_bytes);
+        free(right);
+        kinds++;
+    }
+    assert_int_equal(kinds, 5);
+    free(floats);
+    golden_close(&g);
+}
+
 /* Products of rows that are no whole blocks are no op. */
 /* verifies program-8.d4d3 */
 static void rows_are_whole_blocks(void **state)
@@ -144,6 +176,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_have_the_values_of_ggml),
         cmocka_unit_test(forms_of_frozen_weights),
+        cmocka_unit_test(blocks_are_made_as_ggml_makes_them),
         cmocka_unit_test(rows_are_whole_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,7 +109,7 @@ static void run_case(const bp_packed_type *type, kernel_device *on, bp_dtype wor
                             UINT32_C(1) << OPERAND(matmul_quantised, residual);
     uint8_t dtypes[BP_OPERANDS_MAX];
     kernel_case c;
-    memset(dtypes, working, sizeof dtypes);
+    memset(dtypes, (int)working, sizeof dtypes);
     kernel_case_init_typed(&c, on->device, BP_KERNEL_matmul_quantised, &s, 1, absent, dtypes);
     fill_case(&c, type);
     kernel_case_run(&c, on);
