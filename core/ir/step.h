@@ -9,16 +9,17 @@
  * with the tokens before each run; kernels only read it. 64 bytes. */
 typedef struct bp_step_block {
     uint64_t seed;
-    uint64_t step;       /* attempted optimizer steps before this one; keys dropout */
-    uint32_t sample;     /* index within the group of this micro-batch's first sample */
-    uint32_t position;   /* generating: position of the first row in the cache */
-    uint32_t last_row;   /* generating: the row whose logits are wanted */
-    float learning_rate; /* of this step, from the schedule */
-    float inverse_valid; /* 1 / (the group's valid targets) */
-    uint32_t mask_span;  /* positions that attention's dropout counts by; 0: the call's sequence */
-    uint32_t mask_first; /* which of them is the call's first: of packed rows a document's place */
-    uint32_t samples;    /* of the group, that are there; 0 where nobody asks */
-    uint32_t unused[4];
+    uint64_t step;        /* attempted optimizer steps before this one; keys dropout */
+    uint32_t sample;      /* index within the group of this micro-batch's first sample */
+    uint32_t position;    /* generating: position of the first row in the cache */
+    uint32_t last_row;    /* generating: the row whose logits are wanted */
+    float learning_rate;  /* of this step, from the schedule */
+    float inverse_valid;  /* 1 / (the group's valid targets) */
+    uint32_t mask_span;   /* positions that attention's dropout counts by; 0: the call's sequence */
+    uint32_t mask_first;  /* which of them is the call's first: of packed rows a document's place */
+    uint32_t samples;     /* of the group, that are there; 0 where nobody asks */
+    float inverse_micros; /* 1 / (the group's micro-batches) */
+    uint32_t unused[3];
 } bp_step_block;
 
 /* Decisions and counters kept on the device; part of the persistent state. 64 bytes. */
@@ -55,7 +56,8 @@ typedef struct bp_result_block {
     uint32_t skip;   /* 1: the step changed nothing */
     float scale;     /* the loss scale that this step used; 1 without scaling */
     uint64_t applied;
-    float metrics[8]; /* of preferences: BP_METRIC_NUMBERS sums (core/ops/preference.h), else 0 */
+    float metrics[8]; /* of preferences: BP_METRIC_NUMBERS sums (core/ops/preference.h); else the
+                         balancing loss, where there is one, and 0 */
 } bp_result_block;
 
 #endif

@@ -139,6 +139,8 @@ typedef struct bp_builder {
     bp_ref batches; /* (batch norms) I32, in the order of their parameters: how many micro-batches
                        moved the running statistics of each; absent where nothing is trained, or
                        there are none */
+    bp_ref balance; /* F32, bp_model.balance of them: of this micro-batch, what routers are balanced
+                       by; absent where nothing is trained, or there are none */
     bp_ref norm_history;  /* of percentile clipping, where there is one */
     bp_ref class_weights; /* (classes) F32, where the loss has some; else absent */
     bp_ref vectors;       /* (samples of the group, width) F32, where a group's vectors are kept

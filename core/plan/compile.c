@@ -194,6 +194,23 @@ static bp_status declare_inputs(const bp_compile *compile, const bp_builder *bui
     return BP_OK;
 }
 
+/* What routers are balanced by, of each micro-batch that a program holds. */
+static bp_status fixed_balances(bp_compile *compile, bp_builder *builder)
+{
+    const bp_spec *spec = builder->spec;
+    const bool has = spec->optimizer != NULL && spec->model->balance != NULL;
+    compile->balance = has ? spec->model->balance(spec) : 0;
+    const bp_buffer balances = {.class_of = BP_CLASS_IO,
+                                .scope = BP_SCOPE_RESIDENT,
+                                .dtype = BP_F32,
+                                .rank = 1,
+                                .shape = {bp_size_mul(compile->balance, bp_compile_micros(spec))}};
+    if (compile->balance == 0) {
+        return BP_OK;
+    }
+    return bp_graph_buffer(builder->graph, &balances, "balance", &compile->balances);
+}
+
 bp_status compile_fixed(bp_compile *compile, bp_builder *builder)
 {
     const bp_spec *spec = builder->spec;
@@ -211,6 +228,7 @@ bp_status compile_fixed(bp_compile *compile, bp_builder *builder)
                             bp_size_mul(spec->config.classes, sizeof(float)), &weights));
         builder->class_weights = (bp_ref){weights, BP_F32, 0};
     }
+    BP_TRY(fixed_balances(compile, builder));
     compile_inputs(compile, builder, 0);
     BP_TRY(declare_inputs(compile, builder));
     bp_graph_take(builder->graph, result,
@@ -779,6 +797,10 @@ void compile_inputs(const bp_compile *compile, bp_builder *builder, uint32_t mic
         const bp_input *input = &compile->input[i];
         builder->declared[i] = (bp_ref){compile->inputs, input->dtype, at};
         at += bp_input_bytes(builder->spec, input);
+    }
+    if (compile->balance > 0) {
+        const bp_ref balances = {compile->balances, BP_F32, 0};
+        builder->balance = bp_ref_at(balances, micro * compile->balance);
     }
     for (uint32_t i = compile->input_count; i-- > 0;) { /* of several of a kind, the first */
         builder->input[compile->input[i].from] = builder->declared[i];

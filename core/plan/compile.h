@@ -72,6 +72,8 @@ typedef struct bp_compile {
     bool head_deferred; /* one of them is the last stage's */
     uint64_t slice_rows[2];        /* rows of a slice of each */
     uint32_t inputs;               /* buffer: step block and inputs of each micro-batch */
+    uint32_t balances;             /* buffer: bp_model.balance of each micro-batch, where there */
+    uint64_t balance;              /* are so many numbers; 0: none */
     bp_input input[BP_INPUTS_MAX]; /* as the model declares them */
     uint32_t input_count;
     uint32_t virtual_ranks; /* of this rank, and micro-batches of each; 0: the group has one virtual

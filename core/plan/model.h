@@ -66,6 +66,10 @@ struct bp_model {
     /* Its inputs and targets: fills rows and returns how many there are. */
     uint32_t (*inputs)(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX]);
 
+    /* Numbers that the stages of a micro-batch share while it is trained, where routers have a
+     * balancing loss: builder->balance. NULL: none. */
+    uint64_t (*balance)(const bp_spec *spec);
+
     /* The most tokens of a text that is read as it is: a longer one is read otherwise from its
      * first token on (longrope). 0, or NULL: the length of a text changes nothing. */
     uint32_t (*near_tokens)(const bp_model_config *config);

@@ -392,6 +392,7 @@ bp_status bp_runtime_step(bp_runtime *runtime, const bp_feed *feed, bp_outcome *
                            .learning_rate = (float)rate,
                            .mask_span = runtime->plan->bucket_count > 0 ? spec->sequence : 0,
                            .samples = runtime->group.samples,
+                           .inverse_micros = 1.0f / (float)runtime->group.micros,
                            .inverse_valid = (float)(1.0 / runtime->group.weight)};
     bp_result_block result;
     runtime->places = 0;

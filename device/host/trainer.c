@@ -174,6 +174,7 @@ static void run_step(const bp_trainer *trainer, const bp_trainer_batch *batch,
                            .step = trainer->steps,
                            .learning_rate = (float)rate,
                            .inverse_valid = (float)(1.0 / batch->weight),
+                           .inverse_micros = 1.0f / (float)batch->micros,
                            .samples = trainer_samples(plan, batch)};
     const bp_result_block *result = result_of(trainer);
     for (uint32_t micro = 0; micro < batch->micros; micro++) {

@@ -14,7 +14,7 @@ static bool packs_kind(bp_node_kind kind)
 static bool derives_kind(bp_node_kind kind)
 {
     return kind == BP_NODE_GELU || kind == BP_NODE_ACTIVATION || kind == BP_NODE_SWIGLU ||
-           kind == BP_NODE_GATED || kind == BP_NODE_SCALE;
+           kind == BP_NODE_GATED || kind == BP_NODE_SCALE || kind == BP_NODE_ROW_GATE;
 }
 
 void block_masks_pack(const bp_builder *builder, const bp_block *block, block_masks *masks)

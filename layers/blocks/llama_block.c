@@ -29,28 +29,56 @@ bool bp_llama_mixes(const bp_llama_config *own, uint32_t layer)
     return own->experts > 0 && (layer + 1) % every == 0 && !bp_layer_in(&own->alone, layer);
 }
 
+/* Layers below this one that have experts. */
+static uint32_t mixed_below(const bp_llama_config *own, uint32_t layer)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < layer; i++) {
+        count += bp_llama_mixes(own, i) ? 1 : 0;
+    }
+    return count;
+}
+
+bp_experts bp_llama_experts(const bp_model_config *config, uint32_t layer)
+{
+    const bp_llama_config own = bp_llama_config_of(config);
+    const uint32_t routers = mixed_below(&own, own.stack.layers);
+    return (bp_experts){.experts = own.experts,
+                        .chosen = own.experts_chosen,
+                        .width = own.stack.width,
+                        .inner = own.expert_inner,
+                        .renormalise = own.renormalise,
+                        .balances = own.balances && routers > 0 && own.balance > 0.0 &&
+                                    config->task == BP_TASK_CAUSAL_LM,
+                        .router = mixed_below(&own, layer),
+                        .routers = routers};
+}
+
 /* Of those of the perceptron. */
 static bool perceptron_has(const bp_llama_config *own, bool mixes, bp_llama_parameter parameter)
 {
+    const bool dense = !mixes || own->shared_inner > 0;
     switch (parameter) {
     case BP_LLAMA_ROUTER_WEIGHT:
     case BP_LLAMA_EXPERTS_GATE_UP:
     case BP_LLAMA_EXPERTS_DOWN:
         return mixes;
+    case BP_LLAMA_SHARED_GATE_WEIGHT:
+        return mixes && own->shared_inner > 0;
     case BP_LLAMA_GATE_UP_WEIGHT:
-        return !mixes && fuses_gate(own);
+        return dense && fuses_gate(own);
     case BP_LLAMA_GATE_WEIGHT:
-        return !mixes && !fuses_gate(own) && !own->ungated;
+        return dense && !fuses_gate(own) && !own->ungated;
     case BP_LLAMA_UP_WEIGHT:
-        return !mixes && !fuses_gate(own);
+        return dense && !fuses_gate(own);
     case BP_LLAMA_DOWN_WEIGHT:
-        return !mixes;
+        return dense;
     case BP_LLAMA_GATE_BIAS:
         return !mixes && own->mlp_bias && !fuses_gate(own) && !own->ungated;
     case BP_LLAMA_UP_BIAS:
     case BP_LLAMA_DOWN_BIAS:
         return !mixes && own->mlp_bias && !fuses_gate(own);
-    default: /* BP_LLAMA_ROUTER_BIAS, BP_LLAMA_GATE_UP_BIAS */
+    default: /* BP_LLAMA_ROUTER_BIAS, BP_LLAMA_SHARED_GATE_BIAS, BP_LLAMA_GATE_UP_BIAS */
         return false;
     }
 }
@@ -163,6 +191,7 @@ static uint64_t keys_of(const bp_llama_shape *shape)
 /* A block on its way. */
 typedef struct building {
     const bp_stage_call *call;
+    const bp_model_config *config;
     const bp_llama_config *own;
     bp_ref lengths;   /* of samples, where the model declares them */
     const void *near; /* longrope's divisors, where the config has them */
@@ -359,18 +388,44 @@ static uint32_t add_choices(const building *b, const char *const names[2], uint6
     return value;
 }
 
+/* The expert that all tokens have, joined to the stream: gated before its last product, which a
+ * factor of a row goes through. */
+static uint32_t add_shared(const building *b, uint32_t x, uint32_t stream)
+{
+    static const char *const names[4][2] = {{"shared_before", "d_shared_gate"},
+                                            {"shared_up", "d_shared_up"},
+                                            {"shared_gate", "d_gate"},
+                                            {"shared", "d_shared"}};
+    const uint64_t width = b->shape.width, inner = b->own->shared_inner;
+    const uint32_t before = bp_list_value(&b->list, names[0][0], names[0][1], inner);
+    bp_node *dense = bp_list_node(&b->list, BP_NODE_DENSE, x, before);
+    dense->parts = 2;
+    dense->part[0] = llama_block_dense(b->n, BP_LLAMA_GATE_WEIGHT, width, inner);
+    dense->out[1] = bp_list_value(&b->list, names[1][0], names[1][1], inner);
+    dense->part[1] = llama_block_dense(b->n, BP_LLAMA_UP_WEIGHT, width, inner);
+    const uint32_t active = bp_list_value(&b->list, "shared_active", "d_shared_active", inner);
+    bp_node *node = bp_list_node(&b->list, BP_NODE_SWIGLU, before, active);
+    node->in[1] = before + 1;
+    node->gate = b->own->gate;
+    node->class_of = BP_RECOMPUTE_ACTIVATION;
+    const bp_linear gate = llama_block_dense(b->n, BP_LLAMA_SHARED_GATE_WEIGHT, width, 1);
+    const uint32_t logit = bp_list_dense(&b->list, &gate, x, names[2]);
+    const uint32_t gated = bp_list_value(&b->list, "shared_gated", "d_shared_gated", inner);
+    bp_node *times = bp_list_node(&b->list, BP_NODE_ROW_GATE, active, gated);
+    times->in[1] = logit;
+    times->class_of = BP_RECOMPUTE_ACTIVATION;
+    const bp_residual end = {llama_block_dense(b->n, BP_LLAMA_DOWN_WEIGHT, inner, width), {0, 0.0}};
+    return bp_list_residual(&b->list, &end, gated, stream, names[3]);
+}
+
 /* A router, and the experts that it chooses, joined to the stream. */
 static void add_experts(const building *b, uint32_t x, uint32_t stream, const char *const out[2])
 {
     static const char *const names[3][2] = {
         {"logits", "d_logits"}, {"before", "d_before"}, {"active", "d_active"}};
-    const bp_experts experts = {.gate_up = b->n[BP_LLAMA_EXPERTS_GATE_UP],
-                                .down = b->n[BP_LLAMA_EXPERTS_DOWN],
-                                .experts = b->own->experts,
-                                .chosen = b->own->experts_chosen,
-                                .width = b->shape.width,
-                                .inner = b->own->expert_inner,
-                                .renormalise = b->own->renormalise};
+    bp_experts experts = bp_llama_experts(b->config, b->call->stage - 1);
+    experts.gate_up = b->n[BP_LLAMA_EXPERTS_GATE_UP];
+    experts.down = b->n[BP_LLAMA_EXPERTS_DOWN];
     const bp_linear router =
         llama_block_dense(b->n, BP_LLAMA_ROUTER_WEIGHT, experts.width, experts.experts);
     const uint32_t logits = bp_list_dense(&b->list, &router, x, names[0]);
@@ -403,6 +458,7 @@ void bp_llama_block_describe(const bp_builder *builder, const bp_stage_call *cal
     const bp_llama_config own = bp_llama_config_of(config);
     const char *bytes = (const char *)config;
     building b = {.call = call,
+                  .config = config,
                   .own = &own,
                   .lengths = builder->input[BP_INPUT_LENGTHS],
                   .near = bytes + BP_FAMILY_MEMBER(bp_llama_long, near),
@@ -419,7 +475,8 @@ void bp_llama_block_describe(const bp_builder *builder, const bp_stage_call *cal
                        : own.parallel ? shared
                                       : middle;
     if (bp_llama_mixes(&own, call->stage - 1)) {
-        add_experts(&b, x, middle, out);
+        const uint32_t stream = own.shared_inner > 0 ? add_shared(&b, x, middle) : middle;
+        add_experts(&b, x, stream, out);
         return;
     }
     const uint32_t active = own.ungated ? add_ungated(&b, x) : add_gate(&b, x);

@@ -31,6 +31,8 @@ typedef enum bp_llama_parameter {
     BP_LLAMA_ROUTER_BIAS,   /* no model has it */
     BP_LLAMA_EXPERTS_GATE_UP,
     BP_LLAMA_EXPERTS_DOWN,
+    BP_LLAMA_SHARED_GATE_WEIGHT, /* of an expert that all tokens have, whose matrices are a */
+    BP_LLAMA_SHARED_GATE_BIAS,   /* perceptron's below; no model has it */
     BP_LLAMA_GATE_UP_WEIGHT,
     BP_LLAMA_GATE_UP_BIAS, /* no model has it */
     BP_LLAMA_GATE_WEIGHT,
@@ -56,6 +58,10 @@ bp_llama_shape bp_llama_shape_of(const bp_model_config *config);
 
 /* Whether a layer has experts. */
 bool bp_llama_mixes(const bp_llama_config *own, uint32_t layer);
+
+/* The sizes of a layer's experts, and the router's part of the balancing loss where there is one;
+ * without parameters. */
+bp_experts bp_llama_experts(const bp_model_config *config, uint32_t layer);
 
 /* Whether the model has this parameter in a block. */
 bool bp_llama_has(const bp_model_config *config, uint32_t block, bp_llama_parameter parameter);

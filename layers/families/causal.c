@@ -191,6 +191,7 @@ static bp_ref backward_loss(bp_builder *builder, bp_stage_call *call, const bp_c
     causal_scale(builder, head_factor(causal), builder->rows * head.width, y);
     const bp_ref d_y = bp_loss_keep(builder, head.width, y, call->table_deferred, call->kept);
     bp_loss_backward(builder, &head, y, d_y, call->kept[1]);
+    bp_experts_balance(builder, &causal->experts, causal->balance);
     causal_scale(builder, head_factor(causal), builder->rows * head.width, d_y);
     return d_y;
 }

@@ -25,6 +25,8 @@ typedef struct bp_causal {
     double logit_divisor;   /* 0: 1 */
     bp_dropout dropout[2];  /* of the last norm's output, one behind the other */
     double logit_cap;       /* c tanh(logit / c) is taken for a logit; 0: the logit */
+    bp_experts experts;     /* of a balancing loss, where there is one: what the blocks have, */
+    double balance;         /* and what it is multiplied by */
 } bp_causal;
 
 /* bp_model.self of such a family. */

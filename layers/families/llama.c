@@ -113,8 +113,7 @@ static void llama_publish_rows(bp_builder *builder, const bp_model_config *confi
         if (!bp_llama_has(config, index, (bp_llama_parameter)i)) {
             continue;
         }
-        if (i == BP_LLAMA_ROUTER_WEIGHT || i == BP_LLAMA_EXPERTS_GATE_UP ||
-            i == BP_LLAMA_EXPERTS_DOWN) {
+        if (i >= BP_LLAMA_ROUTER_WEIGHT && i <= BP_LLAMA_SHARED_GATE_WEIGHT) {
             bp_publish_experts(builder, prefix, &rows[i]);
         } else {
             bp_publish_dense(builder, prefix, &rows[i], false, rows_together(i, s.head_width));
@@ -123,7 +122,7 @@ static void llama_publish_rows(bp_builder *builder, const bp_model_config *confi
 }
 
 /* What layers with experts have, and names that differ. */
-static void llama_finish_rows(const bp_llama_config *own, uint64_t width,
+static void llama_finish_rows(const bp_llama_config *own, uint64_t width, bool mixes,
                               bp_publish_row rows[BP_LLAMA_BLOCK_PARAMETERS])
 {
     const uint64_t experts = own->experts, inner = own->expert_inner;
@@ -134,6 +133,16 @@ static void llama_finish_rows(const bp_llama_config *own, uint64_t width,
         "mlp.experts.gate_up_proj", {experts, 2 * inner, width}, BP_INIT_NORMAL, range};
     rows[BP_LLAMA_EXPERTS_DOWN] =
         (bp_publish_row){"mlp.experts.down_proj", {experts, width, inner}, BP_INIT_NORMAL, range};
+    if (mixes && own->shared_inner > 0) {
+        rows[BP_LLAMA_SHARED_GATE_WEIGHT] =
+            (bp_publish_row){"mlp.shared_expert_gate.weight", {1, width}, BP_INIT_NORMAL, range};
+        rows[BP_LLAMA_GATE_WEIGHT].name = "mlp.shared_expert.gate_proj.weight";
+        rows[BP_LLAMA_UP_WEIGHT].name = "mlp.shared_expert.up_proj.weight";
+        rows[BP_LLAMA_DOWN_WEIGHT].name = "mlp.shared_expert.down_proj.weight";
+        rows[BP_LLAMA_GATE_WEIGHT].shape[0] = own->shared_inner;
+        rows[BP_LLAMA_UP_WEIGHT].shape[0] = own->shared_inner;
+        rows[BP_LLAMA_DOWN_WEIGHT].shape[1] = own->shared_inner;
+    }
     rename_rows(own->names, rows);
 }
 
@@ -197,7 +206,7 @@ static void llama_publish_block(bp_builder *builder, const bp_model_config *conf
                                   range},
         [BP_LLAMA_DOWN_BIAS] = {"mlp.down_proj.bias", {s.width, 0}, BP_INIT_ZEROS, 0.0},
         [BP_LLAMA_AFTER_2] = {"post_feedforward_layernorm.weight", {s.width, 0}, one, 0.0}};
-    llama_finish_rows(&own, s.width, rows);
+    llama_finish_rows(&own, s.width, bp_llama_mixes(&own, index), rows);
     llama_publish_rows(builder, config, index, rows);
 }
 
@@ -251,7 +260,15 @@ static bp_causal llama_describe(const bp_builder *builder)
         .output = norm + 1 + (own.norm_bias ? 1 : 0),
         .embedding_scale = own.embedding_scale,
         .logit_divisor = own.logit_scale > 0.0 ? 1.0 / own.logit_scale : own.logit_divisor,
-        .logit_cap = own.logit_cap};
+        .logit_cap = own.logit_cap,
+        .experts = bp_llama_experts(config, 0),
+        .balance = own.balance};
+}
+
+static uint64_t llama_balance(const bp_spec *spec)
+{
+    const bp_experts experts = bp_llama_experts(&spec->config, 0);
+    return experts.balances ? bp_experts_balance_words(experts.experts, experts.routers) : 0;
 }
 
 static bp_status llama_refuse(bp_error *error, const char *text, const char *field, uint64_t found,
@@ -369,8 +386,9 @@ static bp_status llama_check_experts(const bp_spec *spec, bp_error *error)
     const bp_llama_config own = bp_llama_config_of(&spec->config);
     const bp_range counts[] = {{"num_experts", own.experts, 1, 1u << 16},
                                {"num_experts_per_tok", own.experts_chosen, 1, own.experts},
-                               {"moe_intermediate_size", own.expert_inner, 1, 1u << 22}};
-    BP_TRY(bp_ranges_check(counts, 3, "llama", error));
+                               {"moe_intermediate_size", own.expert_inner, 1, 1u << 22},
+                               {"shared_expert_intermediate_size", own.shared_inner, 0, 1u << 22}};
+    BP_TRY(bp_ranges_check(counts, 4, "llama", error));
     if (own.router_noise > 0.0) {
         return bp_error_set(error, BP_ERR_USAGE, "llama",
                             "noise on what the router reads is not implemented",
@@ -417,7 +435,10 @@ static uint32_t llama_near_tokens(const bp_model_config *config)
 
 static uint32_t llama_inputs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
 {
-    const uint32_t count = bp_inputs_texts(spec, rows);
+    uint32_t count = bp_inputs_texts(spec, rows);
+    if (bp_llama_experts(&spec->config, 0).balances) {
+        rows[count++] = bp_inputs_lengths(spec);
+    }
     if (llama_near_tokens(&spec->config) == 0) {
         return count;
     }
@@ -439,6 +460,7 @@ const bp_model bp_model_llama = {.name = "llama",
                                  .chunks = true,
                                  .check = llama_check,
                                  .inputs = llama_inputs,
+                                 .balance = llama_balance,
                                  .near_tokens = llama_near_tokens,
                                  .stages = bp_causal_stages,
                                  .stage_name = llama_stage_name,

@@ -86,7 +86,10 @@ typedef struct bp_llama_config {
     uint32_t experts_every;  /* decoder_sparse_step: the last of so many layers has them; 0: 1 */
     bp_layer_set alone;      /* mlp_only_layers: layers that have one perceptron all the same */
     bool renormalise;        /* norm_topk_prob: the shares of those chosen add up to 1 */
-    double router_noise;     /* router_jitter_noise (Mixtral): none is implemented */
+    uint32_t shared_inner; /* shared_expert_intermediate_size: of an expert that all tokens have */
+    bool balances;         /* output_router_logits: training has the balancing loss, */
+    double balance;        /* times router_aux_loss_coef */
+    double router_noise;   /* router_jitter_noise (Mixtral): none is implemented */
 } bp_llama_config;
 
 /* The same with longrope's divisors, which few models have. */

@@ -57,6 +57,79 @@ void bp_experts_route_backward(bp_builder *builder, const bp_experts *e, uint64_
     bp_build_route_backward(builder, &operands, &scalars);
 }
 
+uint64_t bp_experts_balance_words(uint64_t experts, uint64_t routers)
+{
+    return (2 * routers + 1) * experts;
+}
+
+static bp_ref slopes_of(const bp_builder *builder, const bp_experts *e)
+{
+    return bp_ref_at(builder->balance, 2 * e->routers * e->experts);
+}
+
+/* Samples of a micro-batch, whose lengths the model declares where it has a balancing loss. */
+static uint64_t samples_of(const bp_builder *builder)
+{
+    return builder->spec->batch;
+}
+
+void bp_experts_count(bp_builder *builder, const bp_experts *e, uint64_t rows, bp_ref logits,
+                      bp_ref routing)
+{
+    if (!e->balances || builder->mode != BP_MODE_TRAIN) {
+        return;
+    }
+    const bp_route_balance_scalars scalars = {.rows = (int64_t)rows,
+                                              .top = (int64_t)e->chosen,
+                                              .experts = (int64_t)e->experts,
+                                              .samples = (int64_t)samples_of(builder)};
+    const bp_route_balance_operands operands = {
+        .sums = bp_ref_at(builder->balance, 2 * e->router * e->experts),
+        .logits = logits,
+        .choice = parts_of(e, rows, routing).choice,
+        .lengths = builder->input[BP_INPUT_LENGTHS]};
+    bp_build_route_balance(builder, &operands, &scalars);
+}
+
+void bp_experts_balance(bp_builder *builder, const bp_experts *e, double coefficient)
+{
+    if (!e->balances || builder->loss_counted) {
+        return;
+    }
+    const bool pairs = builder->spec->preference.kind != BP_PREFERENCE_NONE;
+    const bp_route_balance_loss_scalars scalars = {.layers = e->routers,
+                                                   .top = (int64_t)e->chosen,
+                                                   .experts = (int64_t)e->experts,
+                                                   .tells = pairs ? 0 : 1,
+                                                   .coefficient = coefficient};
+    const bp_route_balance_loss_operands operands = {.result = builder->result,
+                                                     .slopes = slopes_of(builder, e),
+                                                     .sums = builder->balance,
+                                                     .step = builder->step};
+    bp_build_route_balance_loss(builder, &operands, &scalars);
+}
+
+void bp_experts_balance_backward(bp_builder *builder, const bp_experts *e, uint64_t rows,
+                                 bp_ref logits, bp_ref d_logits)
+{
+    if (!e->balances) {
+        return;
+    }
+    const bp_route_balance_backward_scalars scalars = {
+        .rows = (int64_t)rows,
+        .top = (int64_t)e->chosen,
+        .experts = (int64_t)e->experts,
+        .samples = (int64_t)samples_of(builder),
+        .scaled = builder->spec->scaling.kind != BP_SCALING_OFF ? 1 : 0};
+    const bp_route_balance_backward_operands operands = {.d_logits = d_logits,
+                                                         .logits = logits,
+                                                         .slopes = slopes_of(builder, e),
+                                                         .lengths =
+                                                             builder->input[BP_INPUT_LENGTHS],
+                                                         .control = bp_build_loss_control(builder)};
+    bp_build_route_balance_backward(builder, &operands, &scalars);
+}
+
 /* Rows of the choices, of x (rows, width). */
 static bp_ref gather(bp_builder *builder, const bp_experts *e, uint64_t rows, bp_ref x,
                      const routing_parts *parts, const char *name)

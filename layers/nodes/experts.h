@@ -15,6 +15,9 @@ typedef struct bp_experts {
     uint64_t width;
     uint64_t inner;   /* of one expert */
     bool renormalise; /* the shares of those chosen add up to 1 */
+    bool balances;    /* the router adds to the balancing loss: builder->balance has, of each, */
+    uint32_t router;  /* from the first on, the sums of route_balance; this one's number, */
+    uint32_t routers; /* of so many; behind them are the slopes */
 } bp_experts;
 
 /* What the router says, in one value of 32-bit words: choices, their weights, and the order of
@@ -27,6 +30,17 @@ void bp_experts_route(bp_builder *builder, const bp_experts *experts, uint64_t r
                       bp_ref routing);
 void bp_experts_route_backward(bp_builder *builder, const bp_experts *experts, uint64_t rows,
                                bp_ref logits, bp_ref routing, bp_ref d_weights, bp_ref d_logits);
+
+/* The router's part of the balancing loss, in training: what it chose is counted; all routers' loss
+ * is added to the result, `coefficient` times; and what that adds to the gradient of the logits. */
+void bp_experts_count(bp_builder *builder, const bp_experts *experts, uint64_t rows, bp_ref logits,
+                      bp_ref routing);
+void bp_experts_balance(bp_builder *builder, const bp_experts *experts, double coefficient);
+void bp_experts_balance_backward(bp_builder *builder, const bp_experts *experts, uint64_t rows,
+                                 bp_ref logits, bp_ref d_logits);
+
+/* Numbers of builder->balance. */
+uint64_t bp_experts_balance_words(uint64_t experts, uint64_t routers);
 
 /* gate_up (rows * chosen, 2 inner) of x (rows, width). */
 void bp_experts_enter(bp_builder *builder, const bp_experts *experts, uint64_t rows, bp_ref x,

@@ -32,7 +32,7 @@ static bp_input labels(const bp_spec *spec)
                       .fill = -1};
 }
 
-static bp_input lengths(const bp_spec *spec)
+bp_input bp_inputs_lengths(const bp_spec *spec)
 {
     return (bp_input){.name = "lengths",
                       .from = BP_INPUT_LENGTHS,
@@ -85,7 +85,7 @@ uint32_t bp_inputs_texts(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
 {
     if (spec->config.task == BP_TASK_EMBEDDING) {
         rows[0] = tokens(spec);
-        rows[1] = lengths(spec);
+        rows[1] = bp_inputs_lengths(spec);
         return 2;
     }
     uint32_t count = bp_inputs_windows(spec, rows);
@@ -109,7 +109,7 @@ uint32_t bp_inputs_texts(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
         }
         return count;
     }
-    rows[count] = lengths(spec);
+    rows[count] = bp_inputs_lengths(spec);
     if (spec->config.task == BP_TASK_ANSWERS) {
         rows[++count] = labels(spec);
         rows[count].name = "ends";
@@ -156,6 +156,6 @@ uint32_t bp_inputs_numbers(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
                          .rank = 1,
                          .shape = {spec->sequence}};
     rows[1] = labels(spec);
-    rows[2] = lengths(spec);
+    rows[2] = bp_inputs_lengths(spec);
     return 3;
 }

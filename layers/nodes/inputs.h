@@ -21,6 +21,9 @@ uint32_t bp_inputs_document_positions(const bp_spec *spec, bp_input rows[BP_INPU
  * where the spec says that there are pairs. */
 uint32_t bp_inputs_pairs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX]);
 
+/* How many tokens each sample has. */
+bp_input bp_inputs_lengths(const bp_spec *spec);
+
 /* Rows of numbers, each with one label. */
 uint32_t bp_inputs_numbers(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX]);
 

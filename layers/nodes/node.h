@@ -71,6 +71,7 @@ typedef enum bp_node_kind {
     BP_NODE_ROUTE,         /* logits -> the routing */
     BP_NODE_EXPERTS_ENTER, /* x, routing -> gates and ups of every choice */
     BP_NODE_EXPERTS_LEAVE, /* what is activated, routing, stream -> stream + the experts' sum */
+    BP_NODE_ROW_GATE,      /* x, gate -> sigmoid(gate) * x, a gate for each row */
 
     /* Of pieces of time: node_pieces.c. */
     BP_NODE_EMBEDDING, /* -> x, of builder->input[BP_INPUT_IDS]: layers/nodes/embedding.h */

@@ -24,8 +24,13 @@ static bool route_fits(const bp_block *block, const bp_node *node)
 
 static void route_forward(const block_run *run, const bp_node *node)
 {
-    bp_experts_route(run->builder, &node->experts, tokens_of(run, node->in[0]),
-                     ref_of_input(run, node, 0), ref_of_output(run, node, 0));
+    const uint64_t tokens = tokens_of(run, node->in[0]);
+    bp_experts_route(run->builder, &node->experts, tokens, ref_of_input(run, node, 0),
+                     ref_of_output(run, node, 0));
+    if (!run->back) {
+        bp_experts_count(run->builder, &node->experts, tokens, ref_of_input(run, node, 0),
+                         ref_of_output(run, node, 0));
+    }
 }
 
 static void route_backward(block_run *run, const bp_node *node)
@@ -34,6 +39,8 @@ static void route_backward(block_run *run, const bp_node *node)
     bp_experts_route_backward(run->builder, &node->experts, tokens_of(run, node->in[0]),
                               ref_of_input(run, node, 0), ref_of_output(run, node, 0),
                               run->grad[node->out[0]], d_logits);
+    bp_experts_balance_backward(run->builder, &node->experts, tokens_of(run, node->in[0]),
+                                ref_of_input(run, node, 0), d_logits);
     node_take_gradient(run, node->in[0], d_logits);
 }
 
@@ -119,6 +126,42 @@ static void leave_backward(block_run *run, const bp_node *node)
     }
 }
 
+/* Rows by their gates. */
+
+static bool row_gate_fits(const bp_block *block, const bp_node *node)
+{
+    const bp_value *gate = input_of(block, node, 1);
+    return same_fits(block, node) && value_width(gate) == 1 &&
+           value_rows(gate) == value_rows(output_of(block, node, 0));
+}
+
+static void row_gate_forward(const block_run *run, const bp_node *node)
+{
+    const bp_value *y = output_of(run->block, node, 0);
+    const bp_row_gate_scalars scalars = {.rows = (int64_t)value_rows(y),
+                                         .width = (int64_t)value_width(y)};
+    const bp_row_gate_operands operands = {.y = ref_of_output(run, node, 0),
+                                           .x = ref_of_input(run, node, 0),
+                                           .gate = ref_of_input(run, node, 1)};
+    bp_build_row_gate(run->builder, &operands, &scalars);
+}
+
+static void row_gate_backward(block_run *run, const bp_node *node)
+{
+    const bp_value *y = output_of(run->block, node, 0);
+    const bp_ref d = run->grad[node->out[0]];
+    const bp_row_gate_backward_scalars scalars = {.rows = (int64_t)value_rows(y),
+                                                  .width = (int64_t)value_width(y)};
+    const bp_row_gate_backward_operands operands = {.d_x = d,
+                                                    .d_gate = node_make_gradient(run, node->in[1]),
+                                                    .d_y = d,
+                                                    .x = ref_of_input(run, node, 0),
+                                                    .gate = ref_of_input(run, node, 1)};
+    bp_build_row_gate_backward(run->builder, &operands, &scalars);
+    node_take_gradient(run, node->in[0], d);
+    node_take_gradient(run, node->in[1], operands.d_gate);
+}
+
 const node_row node_experts_rows[BP_NODE_EMBEDDING - BP_NODE_ROUTE] = {
     [0] = {.name = "route",
            .inputs = 1,
@@ -147,4 +190,11 @@ const node_row node_experts_rows[BP_NODE_EMBEDDING - BP_NODE_ROUTE] = {
                                                .trains = leave_trains,
                                                .forward = leave_forward,
                                                .backward = leave_backward},
+    [BP_NODE_ROW_GATE - BP_NODE_ROUTE] = {.name = "row gate",
+                                          .inputs = 2,
+                                          .outputs = 1,
+                                          .reads = READS_INPUT(0) | READS_INPUT(1),
+                                          .fits = row_gate_fits,
+                                          .forward = row_gate_forward,
+                                          .backward = row_gate_backward},
 };

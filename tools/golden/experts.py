@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes tests/golden/families/{qwen3_moe,olmoe,mixtral}_*.safetensors: what PyTorch computes in float64 for small models with
+"""Makes tests/golden/families/{qwen2_moe,qwen3_moe,olmoe,mixtral}_*.safetensors: what PyTorch computes in float64 for small models with
 mixtures of experts, in the files of tools/golden/families.py with the model's config.json beside (uint8 tensor "config").
 
 Run from the repository root: tools/golden/experts.py (needs what qwen3.py needs; written with transformers 5.24; some
@@ -17,6 +17,7 @@ import torch.nn.functional as F
 import transformers
 from transformers.models.mixtral import modeling_mixtral
 from transformers.models.olmoe import modeling_olmoe
+from transformers.models.qwen2_moe import modeling_qwen2_moe
 from transformers.models.qwen3_moe import modeling_qwen3_moe
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -33,12 +34,13 @@ def route(self, hidden_states):
     return logits, top, index
 
 
-for module, prefix in ((modeling_qwen3_moe, "Qwen3Moe"), (modeling_olmoe, "Olmoe"),
+for module, prefix in ((modeling_qwen2_moe, "Qwen2Moe"), (modeling_qwen3_moe, "Qwen3Moe"), (modeling_olmoe, "Olmoe"),
                        (modeling_mixtral, "Mixtral")):
     getattr(module, prefix + "RMSNorm").forward = families.exact_norm
     getattr(module, prefix + "TopKRouter").forward = route
 
-CLASSES = {"qwen3_moe": (transformers.Qwen3MoeConfig, transformers.Qwen3MoeForCausalLM),
+CLASSES = {"qwen2_moe": (transformers.Qwen2MoeConfig, transformers.Qwen2MoeForCausalLM),
+           "qwen3_moe": (transformers.Qwen3MoeConfig, transformers.Qwen3MoeForCausalLM),
            "mixtral": (transformers.MixtralConfig, transformers.MixtralForCausalLM),
            "olmoe": (transformers.OlmoeConfig, transformers.OlmoeForCausalLM)}
 
@@ -52,15 +54,51 @@ def config_of(kind, v, **more):
         pad_token_id=None, bos_token_id=None, eos_token_id=None, tie_word_embeddings=not v.get("untied"),
         num_experts=v["experts"], num_experts_per_tok=v["chosen"], norm_topk_prob=bool(v.get("renormalise")),
         attn_implementation="sdpa", experts_implementation="eager", **more)
+    if v.get("balance"):
+        common.update(output_router_logits=True, router_aux_loss_coef=v["balance"])
     if kind == "qwen3_moe":
         common.update(head_dim=v["head_width"], moe_intermediate_size=v["expert_inner"],
                       decoder_sparse_step=v.get("every", 1), mlp_only_layers=v.get("alone", []),
                       use_sliding_window=bool(v.get("window")), sliding_window=v.get("window"))
+    if kind == "qwen2_moe":
+        common.update(moe_intermediate_size=v["expert_inner"], shared_expert_intermediate_size=v["shared"],
+                      decoder_sparse_step=v.get("every", 1), mlp_only_layers=v.get("alone", []),
+                      qkv_bias=bool(v.get("qkv_bias", 1)), use_sliding_window=bool(v.get("window")),
+                      sliding_window=v.get("window") or 4096, max_window_layers=v.get("near", 28))
+        del common["attention_bias"]
     if kind == "mixtral":
         common.update(head_dim=v["head_width"] or None, num_local_experts=common.pop("num_experts"),
                       sliding_window=v.get("window"))
         del common["norm_topk_prob"], common["attention_bias"]
     return CLASSES[kind][0](**common)
+
+
+def balanced(model, v, ids, labels):
+    """A group's loss with the balancing loss of transformers: the mean of the micro-batches', whose padding is masked."""
+    out = model(input_ids=ids, output_router_logits=True)
+    loss = families.token_loss(out.logits, labels)
+    routers = [r.reshape(*ids.shape, -1) for r in out.router_logits]
+    parts = [slice(i, i + v["batch"]) for i in range(0, len(ids), v["batch"])]
+    for part in parts:
+        logits = tuple(r[part].reshape(-1, r.shape[-1]) for r in routers)
+        aux = modeling_mixtral.load_balancing_loss_func(logits, v["experts"], v["chosen"], (labels[part] >= 0).long())
+        loss = loss + v["balance"] * aux / len(parts)
+    return loss
+
+
+def balanced_stream(name, model, v, token_count, generator):
+    """families.stream with that loss."""
+    tokens = torch.randint(v["vocabulary"], (token_count,), generator=generator).numpy()
+    ids, labels = families.windows_of(tokens, v["sequence"])
+    group = v["batch"] * v["accumulation"]
+    groups = -(-len(ids) // group)
+
+    def losses(step):
+        part = slice(step % groups * group, (step % groups + 1) * group)
+        return balanced(model, v, ids[part], labels[part])
+
+    families.finish(name, model, losses, v, {
+        "tokens": tokens.astype(np.int32), "logits": families.single(model(input_ids=ids[:group]).logits[0])})
 
 
 def stream(name, kind, v, tokens, seed):
@@ -78,7 +116,7 @@ def stream(name, kind, v, tokens, seed):
         save(tensors, path, metadata=metadata)
 
     families.save_file = save_with_config
-    families.stream("families/" + name, model, v, tokens, generator)
+    (balanced_stream if v.get("balance") else families.stream)("families/" + name, model, v, tokens, generator)
     families.save_file = save
 
 
@@ -101,6 +139,15 @@ def main():
     stream("olmoe_renormalised", "olmoe", {**own, "kv_heads": 2, "renormalise": 1, "experts": 6, "chosen": 3}, 40, 89)
     stream("mixtral_plain", "mixtral", {**own, "untied": 1, "kv_heads": 2}, 40, 90)
     stream("mixtral_window", "mixtral", {**own, "head_width": 6, "kv_heads": 1, "window": 4, "experts": 4, "chosen": 3}, 40, 91)
+    shared = {**base, "head_width": 0, "shared": 14, "qkv_bias": 1}
+    stream("qwen2_moe_plain", "qwen2_moe", {**shared, "untied": 1}, 40, 95)
+    stream("qwen2_moe_some_layers", "qwen2_moe", {**shared, "layers": 5, "every": 2, "alone": [3], "renormalise": 1,
+                                                  "balance": 0.1, "accumulation": 2, "window": 3, "near": 4}, 40, 96)
+    stream("qwen2_moe_lora", "qwen2_moe", {**shared, "rank": 3, "alpha": 6, "untied": 1, "qkv_bias": 0}, 40, 97)
+    stream("qwen3_moe_balanced", "qwen3_moe",
+           {**base, "layers": 3, "alone": [1], "untied": 1, "experts": 6, "accumulation": 2, "balance": 0.5}, 43, 92)
+    stream("olmoe_balanced_lora", "olmoe", {**own, "rank": 3, "alpha": 6, "untied": 1, "batch": 3, "balance": 0.3}, 40, 93)
+    stream("mixtral_balanced", "mixtral", {**own, "kv_heads": 2, "chosen": 3, "balance": 0.02}, 40, 94)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/math_inline.h"
+#include "core/ir/step.h"
 #include "device/host/rows/route_order.h"
 #include "device/host/vector/element.h"
 
@@ -163,6 +164,106 @@ static void route_backward_run(const bp_host_call *call, uint64_t first, uint64_
 const bp_host_kernel BP_BUILT(bp_host_route_backward) = {route_backward_tasks, route_backward_run,
                                                          NULL};
 
+/* The balancing loss. */
+
+/* Tokens of a sample that count. */
+static uint64_t counted_of(const int32_t *lengths, uint64_t sample, uint64_t each)
+{
+    const uint64_t length =
+        lengths == NULL || lengths[sample] < 0 ? each : (uint64_t)lengths[sample];
+    return bp_least(length, each);
+}
+
+/* Experts first .. last - 1. */
+static void balance_part(const bp_route_balance_scalars *s, const bp_route_balance_pointers *p,
+                         const row_softmax *row, uint64_t t, double sums[2][BP_COLUMNS],
+                         uint64_t first, uint64_t last)
+{
+    const uint64_t top = (uint64_t)s->top;
+    const bp_element *logits = (const bp_element *)p->logits + t * (uint64_t)s->experts;
+    const int32_t *choice = (const int32_t *)p->choice + t * top;
+    for (uint64_t e = first; e < last; e++) {
+        sums[1][e - first] += (double)share_of(row, logits, e);
+    }
+    for (uint64_t j = 0; j < top; j++) {
+        const uint64_t e = (uint64_t)choice[j];
+        if (e >= first && e < last) {
+            sums[0][e - first] += 1.0;
+        }
+    }
+}
+
+/* A task is BP_COLUMNS experts. */
+static uint64_t route_balance_tasks(const void *scalars)
+{
+    const bp_route_balance_scalars *s = scalars;
+    return bp_size_ceil_div((uint64_t)s->experts, BP_COLUMNS);
+}
+
+static void route_balance_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                              uint32_t worker)
+{
+    (void)worker;
+    const bp_route_balance_scalars *s = call->scalars;
+    const bp_route_balance_pointers *p = call->pointers;
+    const uint64_t experts = (uint64_t)s->experts, each = (uint64_t)(s->rows / s->samples);
+    for (uint64_t task = first; task < last; task++) {
+        const uint64_t from = task * BP_COLUMNS, count = bp_least(experts - from, BP_COLUMNS);
+        double sums[2][BP_COLUMNS] = {{0.0}};
+        for (uint64_t t = 0; t < (uint64_t)s->rows; t++) {
+            if (t % each < counted_of(p->lengths, t / each, each)) {
+                const row_softmax row =
+                    softmax_of((const bp_element *)p->logits + t * experts, experts);
+                balance_part(s, p, &row, t, sums, from, from + count);
+            }
+        }
+        for (uint64_t i = 0; i < count; i++) {
+            ((float *)p->sums)[from + i] = (float)sums[0][i];
+            ((float *)p->sums)[experts + from + i] = (float)sums[1][i];
+        }
+    }
+}
+
+const bp_host_kernel BP_BUILT(bp_host_route_balance) = {route_balance_tasks, route_balance_run,
+                                                        NULL};
+
+static uint64_t balance_backward_tasks(const void *scalars)
+{
+    const bp_route_balance_backward_scalars *s = scalars;
+    return (uint64_t)s->rows;
+}
+
+static void balance_backward_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                                 uint32_t worker)
+{
+    (void)worker;
+    const bp_route_balance_backward_scalars *s = call->scalars;
+    const bp_route_balance_backward_pointers *p = call->pointers;
+    const bp_control_block *control = p->control;
+    const float *slopes = p->slopes;
+    const uint64_t experts = (uint64_t)s->experts, each = (uint64_t)(s->rows / s->samples);
+    const double weight = s->scaled != 0 ? (double)control->scale : 1.0;
+    for (uint64_t t = first; t < last; t++) {
+        if (t % each >= counted_of(p->lengths, t / each, each)) {
+            continue;
+        }
+        const bp_element *logits = (const bp_element *)p->logits + t * experts;
+        bp_element *d_logits = (bp_element *)p->d_logits + t * experts;
+        const row_softmax row = softmax_of(logits, experts);
+        double mean = 0.0;
+        for (uint64_t e = 0; e < experts; e++) {
+            mean += (double)slopes[e] * (double)share_of(&row, logits, e);
+        }
+        for (uint64_t e = 0; e < experts; e++) {
+            const double d = (double)share_of(&row, logits, e) * ((double)slopes[e] - mean);
+            bp_put(d_logits, e, bp_get(d_logits, e) + (float)(weight * d));
+        }
+    }
+}
+
+const bp_host_kernel BP_BUILT(bp_host_route_balance_backward) = {balance_backward_tasks,
+                                                                 balance_backward_run, NULL};
+
 /* Rows to their experts, and back. */
 
 static uint64_t expert_rows_tasks(const void *scalars)
@@ -273,3 +374,53 @@ static void expert_weights_run(const bp_host_call *call, uint64_t first, uint64_
 
 const bp_host_kernel BP_BUILT(bp_host_expert_weights_backward) = {expert_weights_tasks,
                                                                   expert_weights_run, NULL};
+
+/* Gates of rows. */
+
+static float gate_of(const bp_element *gates, uint64_t row)
+{
+    return 1.0f / (1.0f + bp_expf_inline(-bp_get(gates, row)));
+}
+
+static uint64_t row_gate_tasks(const void *scalars)
+{
+    const bp_row_gate_scalars *s = scalars; /* both rows have the same */
+    return (uint64_t)s->rows;
+}
+
+static void row_gate_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    (void)worker;
+    const bp_row_gate_scalars *s = call->scalars;
+    const bp_row_gate_pointers *p = call->pointers;
+    const uint64_t width = (uint64_t)s->width;
+    for (uint64_t r = first; r < last; r++) {
+        const float gate = gate_of(p->gate, r);
+        for (uint64_t i = r * width; i < (r + 1) * width; i++) {
+            bp_put((bp_element *)p->y, i, gate * bp_get(p->x, i));
+        }
+    }
+}
+
+const bp_host_kernel BP_BUILT(bp_host_row_gate) = {row_gate_tasks, row_gate_run, NULL};
+
+static void row_gate_backward_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                                  uint32_t worker)
+{
+    (void)worker;
+    const bp_row_gate_backward_scalars *s = call->scalars;
+    const bp_row_gate_backward_pointers *p = call->pointers;
+    const uint64_t width = (uint64_t)s->width;
+    for (uint64_t r = first; r < last; r++) {
+        const float gate = gate_of(p->gate, r);
+        const bp_element *x = (const bp_element *)p->x + r * width;
+        const bp_element *d_y = (const bp_element *)p->d_y + r * width;
+        bp_put((bp_element *)p->d_gate, r, gate * (1.0f - gate) * row_product(x, d_y, width));
+        for (uint64_t i = 0; i < width; i++) {
+            bp_put((bp_element *)p->d_x + r * width, i, gate * bp_get(d_y, i));
+        }
+    }
+}
+
+const bp_host_kernel BP_BUILT(bp_host_row_gate_backward) = {row_gate_tasks, row_gate_backward_run,
+                                                            NULL};

@@ -129,6 +129,36 @@ routed("renormalised", "of a chosen expert w (d_w - sum_m w_m d_w_m), else 0", T
 routed("plain", "p (s - sum_m p_m s_m), s being d_w of a chosen expert and 0 of others", False)
 
 
+@case("route_balance_loss", "slopes\n(experts) = weight * experts * N_e / R / R")
+def balance():
+    n, p, w, rows = A("n", 3), A("p", 3), scalar("w"), scalar("r")
+
+    def backward():
+        return {"p": array(3, lambda e: w * 3 * n[e] / rows / rows)}
+    return {"p": p}, w * 3 * total(n[e] / rows * (p[e] / rows) for e in range(3)), backward
+
+
+@case("route_balance_backward", "d_logits += w p_e (slope_e - sum_m slope_m p_m)")
+def balanced():
+    z, slope, w, g = A("z", 3), A("s", 3), scalar("w"), A("g", 3)
+    whole = total(E(z[e]) for e in range(3))
+    p = array(3, lambda e: E(z[e]) / whole)
+
+    def backward():
+        return {"z": array(3, lambda e: g[e] + w * p[e] * (slope[e] - dot(slope, p)))}
+    return {"z": z}, dot(g, z) + w * dot(slope, p), backward
+
+
+@case("row_gate_backward", "d_x = s d_y, d_gate = s (1 - s) <x, d_y> of each row")
+def row_gate():
+    x, z, d_y = A("x", 3), A("z", 1), A("g", 3)
+    s = 1 / (1 + E(-z[0]))
+
+    def backward():
+        return {"x": array(3, lambda i: s * d_y[i]), "z": array(1, lambda _: s * (1 - s) * dot(x, d_y))}
+    return {"x": x, "z": z}, s * dot(x, d_y), backward
+
+
 @case("expert_weights_backward", "d_weights (rows, top) = <x, g> of each choice's row, then g times the row's weight "
       "is x's\ngradient")
 def expert_weights():

@@ -22,7 +22,7 @@ same() { # OPTIONS..: the state of before
 }
 
 # Policies, threads, forms of the kernels, micro-batches, checkpoints; some layers have no experts.
-for model in tiny-qwen3-moe tiny-olmoe; do
+for model in tiny-qwen3-moe tiny-olmoe tiny-qwen2-moe; do
     four=(--model $model --max-steps 6 --per-device-train-batch-size 4)
     digest $model "${four[@]}" --gradient-checkpointing none --threads 1 --save-dtype fp32
     first=$state
@@ -60,6 +60,51 @@ grep -q '"mlp_only_layers": \[3\]' "$work/mixed1/config.json" && grep -q '"decod
 check $? "the keys are written as they were read" "$(cat "$work/mixed1/config.json")"
 [[ $(grep -aoE 'layers\.[0-9]\.mlp\.experts\.5\.up_proj' "$work/mixed1/model.safetensors") == layers.1.mlp.experts.5.up_proj ]]
 check $? "one layer of five has experts"
+
+# The balancing loss: the same bits however it is computed, said beside the loss, none without its key or its coefficient.
+balanced() { # NAME COEFFICIENT
+    mkdir -p "$work/$1"
+    sed "s/\"output_router_logits\": false/\"output_router_logits\": true/; s/\"router_aux_loss_coef\": 0.001/\"router_aux_loss_coef\": $2/" \
+        "$work/mixed/config.json" >"$work/$1/config.json"
+}
+balanced even 0.25
+balanced none 0
+two=(--max-steps 3 --per-device-train-batch-size 2 --gradient-accumulation-steps 2)
+digest balance1 --model "$work/even" "${two[@]}" --threads 1 --gradient-checkpointing none
+first=$state
+for how in '--gradient-checkpointing full --threads 2' '--kernels portable' '--gradient-release' '--sequence-chunk 8' \
+    '--gradient-checkpointing memory-poor' '--gradient-checkpointing sqrt --threads 2 --poison'; do
+    read -ra options <<<"$how"
+    same --model "$work/even" "${two[@]}" "${options[@]}"
+done
+digest balance3 --model "$work/mixed" "${two[@]}"
+[[ $state != "$first" ]]
+check $? 'the loss changes what is trained' "$state"
+plain=$state
+digest balance4 --model "$work/none" "${two[@]}"
+[[ $state == "$plain" ]]
+check $? 'with a coefficient of 0 there is no such loss' "$state for $plain"
+for how in --bf16 --fp16; do
+    digest "balance5$how" --model "$work/even" "${two[@]}" $how --threads 2
+    first=$state
+    same --model "$work/even" "${two[@]}" $how --gradient-checkpointing full --threads 1
+done
+run train --model "$work/even" "${common[@]::${#common[@]}-2}" --json "${two[@]}" --logging-steps 1 --output-dir "$work/balance6"
+aux=$(sed -n '1s/.*"aux_loss": \([0-9.]*\).*/\1/p' <<<"$out")
+with=$(sed -n '1s/.*"loss": \([0-9.]*\).*"mean_loss".*/\1/p' <<<"$out")
+run train --model "$work/mixed" "${common[@]::${#common[@]}-2}" --json "${two[@]}" --logging-steps 1 --output-dir "$work/balance7"
+without=$(sed -n '1s/.*"loss": \([0-9.]*\).*"mean_loss".*/\1/p' <<<"$out")
+awk -v a="$aux" -v w="$with" -v o="$without" 'BEGIN { d = w - o - 0.25 * a; exit !(a > 1 && d < 1e-6 && d > -1e-6) }'
+check $? 'aux_loss is in the lines of a log, times the coefficient in their loss' "$aux $with $without"
+[[ $out != *aux_loss* ]]
+check $? 'and only where it is asked for' "$out"
+grep -q '"output_router_logits": true' "$work/balance1/config.json" && grep -q '"router_aux_loss_coef": 0.25' "$work/balance1/config.json"
+check $? 'its keys are written'
+for ranks in 2 4; do
+    digest balance8$ranks --model "$work/even" --max-steps 3 --per-device-train-batch-size 1 --gradient-accumulation-steps 4 --virtual-ranks $ranks
+    [[ $ranks == 2 ]] || first=$state
+done
+same --model "$work/even" --max-steps 3 --per-device-train-batch-size 1 --gradient-accumulation-steps 4 --virtual-ranks 4 --threads 2 --gradient-checkpointing full
 
 # An expert's tensors by themselves are what is written; all experts' in one is read as well.
 q=$work/tiny-qwen3-moe
@@ -115,7 +160,7 @@ run export --model "$work/m-old" --to "$work/m-new"
 check $? 'the other name of its router is read' "$out$err"
 
 # GGUF there and back.
-for model in tiny-qwen3-moe tiny-olmoe; do
+for model in tiny-qwen3-moe tiny-olmoe tiny-qwen2-moe; do
     run export --model "$work/$model" --to "$work/$model.gguf"
     run import --from "$work/$model.gguf" --to "$work/$model-in"
     [[ $code -eq 0 ]] && cmp "$work/$model/model.safetensors" "$work/$model-in/model.safetensors"
@@ -212,7 +257,7 @@ refused() { # PATTERN SED [CODE]
 }
 refused 'num_experts_per_tok: ' 's/"num_experts_per_tok": 2/"num_experts_per_tok": 7/' 2
 refused 'num_experts: this value is not supported: found 0' 's/"num_experts": 6/"num_experts": 0/'
-refused 'output_router_logits: this value is not supported: found true, expected false' 's/^{/{ "output_router_logits": true,/'
+refused 'router_aux_loss_coef: ' 's/"router_aux_loss_coef": 0.001/"router_aux_loss_coef": -1/'
 refused 'mlp_only_layers: this value is not supported: found -1' 's/"mlp_only_layers": \[\]/"mlp_only_layers": [-1]/'
 refused 'num_experts: two names of the same field hold different values' 's/^{/{ "num_local_experts": 5,/'
 sed 's/^{/{ "clip_qkv": 8.0,/' "$work/tiny-olmoe/config.json" >"$work/c/config.json"

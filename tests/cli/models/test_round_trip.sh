@@ -92,6 +92,7 @@ smollm3 tiny-smollm3 smollm 701 700 smollm2
 gpt2 tiny qwen2 805 800 chatml
 gemma2 tiny-gemma2 gemma 1003 2 gemma
 olmo2 tiny-olmo2 qwen2 805 800 chatml
+qwen2_moe tiny-qwen2-moe qwen2 805 800 chatml
 qwen3_moe tiny-qwen3-moe qwen2 805 800 chatml
 olmoe tiny-olmoe qwen2 805 800 chatml
 gpt_neox tiny-neox qwen2 805 800 zephyr

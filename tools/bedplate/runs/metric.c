@@ -244,6 +244,13 @@ static double metric_divergence(const metric_source *m)
     return sums->kind == BP_PREFERENCE_KTO ? sums->of[BP_METRIC_MORE] / rows : (double)NAN;
 }
 
+/* The mean of the steps'; an evaluation has none. */
+static double metric_balance(const metric_source *m)
+{
+    const preference_metrics *sums = m->sums;
+    return sums->balances && sums->steps > 0 ? sums->of[0] / (double)sums->steps : (double)NAN;
+}
+
 static double metric_average_precision(const metric_source *m)
 {
     return m->made->ranks.average_precision;
@@ -328,6 +335,7 @@ static const struct metric_row {
     {METRIC_PAIRS, "logps/rejected", "logps/rejected", metric_logp_rejected, MORE},
     {METRIC_PAIRS, "nll_loss", "nll_loss", metric_chosen_loss, LESS},
     {METRIC_PAIRS, "kl", "kl", metric_divergence, LESS},
+    {METRIC_PAIRS, "aux_loss", "aux_loss", metric_balance, LESS},
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -352,8 +360,10 @@ static double metric_of(const struct metric_row *row, const metric_source *sourc
 {
     const bool of_loss =
         row->of == metric_loss || row->of == metric_perplexity || row->of == metric_bits;
-    const bool counted = row->tasks == METRIC_PAIRS ? source->sums->kind != BP_PREFERENCE_NONE
-                                                    : of_loss || source->made->labelled > 0;
+    const preference_metrics *sums = source->sums;
+    const bool counted = row->tasks == METRIC_PAIRS
+                             ? sums->kind != BP_PREFERENCE_NONE || sums->balances
+                             : of_loss || source->made->labelled > 0;
     return counted ? row->of(source) : (double)NAN;
 }
 

@@ -25,7 +25,7 @@ typedef struct metric_list {
  * give no number for is left out, such as what is about labels where there are none. */
 void metric_list_of(metric_list *list, bp_task task, double loss, const predictions *made);
 
-/* Those of pairs alone, of training steps; none where the loss is over no pairs. */
+/* Those of pairs alone, of training steps, or the balancing loss; else none. */
 void metric_list_of_steps(metric_list *list, const preference_metrics *sums);
 
 /* Members PREFIX"loss", PREFIX"accuracy", ..; and ", accuracy 0.9000, macro F1 0.8900" without the

@@ -10,6 +10,8 @@ typedef struct preference_metrics {
     double of[BP_METRIC_NUMBERS];
     bp_preference_kind kind; /* NONE: nothing is told */
     bool chosen_losses;      /* the loss has the chosen rows' mean in it */
+    bool balances;           /* of[0] adds up balancing losses instead, of so many steps; the */
+    uint64_t steps;          /* result blocks of virtual ranks do not say them */
 } preference_metrics;
 
 void preference_metrics_begin(preference_metrics *sums, const bp_spec *spec);

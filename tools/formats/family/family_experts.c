@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Decoders whose perceptrons are mixtures of experts: Qwen3-MoE, OLMoE and Mixtral (arXiv
- * 2401.04088). What they compute beside that is Qwen3's, Llama's with norms over all queries and
- * all keys, and Llama's. */
+/* Decoders whose perceptrons are mixtures of experts: Qwen2-MoE, Qwen3-MoE, OLMoE and Mixtral
+ * (arXiv 2401.04088). What they compute beside that is Qwen2's, with an expert that all tokens
+ * have, Qwen3's, Llama's with norms over all queries and all keys, and Llama's. */
 #include "tools/formats/family/family_llama.h"
 #include "tools/formats/gguf/gguf_experts.h"
 
 #define EXPERTS_MOST 4096
 
 /* The number of experts has another name in files that transformers 5 wrote. */
-#define ROWS_EXPERTS(experts_, chosen_)                                                            \
+#define ROWS_BALANCE(coefficient_)                                                                 \
+    ROW_FLAG("output_router_logits", LLAMA(balances), false),                                      \
+        ROW_REAL("router_aux_loss_coef", LLAMA(balance), 1e6, coefficient_, NONE)
+
+#define ROWS_EXPERTS(experts_, chosen_, coefficient_)                                              \
     ROW_COUNT("num_experts", LLAMA(experts), EXPERTS_MOST, experts_, NONE),                        \
         ROW_ALIAS("num_local_experts", LLAMA(experts), EXPERTS_MOST),                              \
         ROW_COUNT("num_experts_per_tok", LLAMA(experts_chosen), EXPERTS_MOST, chosen_, NONE),      \
-        ROW_FLAG("norm_topk_prob", LLAMA(renormalise), false),                                     \
-        ROW_FIXED("output_router_logits", FALSE, NULL, BP_ROW_READ)
+        ROW_FLAG("norm_topk_prob", LLAMA(renormalise), false), ROWS_BALANCE(coefficient_)
 
 /* An expert's matrices by themselves, as files have them whoever wrote them before transformers 5,
  * or all experts' in one tensor: either is read, the first is written. */
@@ -46,6 +49,22 @@ static const bp_tensor_rule mixtral_rules[] = {
     {"*", "*", BP_LAYOUT_PLAIN},
     {"model.*", "*", BP_LAYOUT_PLAIN}};
 
+/* Unlike Qwen2's, the window is that of every second of the first max_window_layers layers. */
+static void family_qwen2_moe_resolve(bp_model_config *config)
+{
+    bp_llama_config own = bp_llama_config_of(config);
+    own.slides = own.slides && own.window != 0;
+    own.window = own.slides ? own.window : 0;
+    for (uint32_t i = 0; own.slides && own.near.listed == 0 && i < own.full_layers; i += 2) {
+        if (i < own.stack.layers) {
+            bp_layer_put(&own.near, i);
+        }
+    }
+    own.near.listed = own.slides ? own.stack.layers : 0;
+    own.full_layers = FULL_LAYERS;
+    bp_family_config_set(config, &own, sizeof own);
+}
+
 static void family_qwen3_moe_resolve(bp_model_config *config)
 {
     bp_llama_config own = bp_llama_config_of(config);
@@ -73,6 +92,37 @@ static void family_mixtral_resolve(bp_model_config *config)
     bp_family_config_set(config, &own, sizeof own);
 }
 
+static const bp_row qwen2_moe_rows[] = {
+    ROW_CLASSES,
+    ROW_REAL("attention_dropout", STACK(attention_dropout), 1.0, 0.0, DROPOUT),
+    ROW_COUNT("decoder_sparse_step", LLAMA(experts_every), LAYERS_MOST, 1, NONE),
+    ROW_COUNT_NULL("head_dim", LLAMA(head_width), HEAD_WIDTH_MOST, 0, HEAD_WIDTH, BP_ROW_SPARSE),
+    ROW_FIXED("hidden_act", TEXT, "silu", 0),
+    ROWS_STACK(2048, 5632, 32768, 16, 24),
+    ROW_LAYER_TYPES,
+    ROW_FULL_LAYERS,
+    {"mlp_only_layers", BP_ROW_INDICES, BP_ROLE_NONE, 0, LLAMA(alone), 0, 0, 0, NULL},
+    ROW_TYPE,
+    ROW_COUNT("moe_intermediate_size", LLAMA(expert_inner), INNER_MOST, 1408, NONE),
+    ROWS_EXPERTS(60, 4, 0.001),
+    ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 16, KV_HEADS,
+                   BP_ROW_RESOLVED),
+    ROW_FLAG("qkv_bias", LLAMA(qkv_bias), true),
+    ROW_REAL("rms_norm_eps", STACK(norm_epsilon), 1.0, 1e-6, NONE),
+    ROWS_ROPE(10000.0),
+    ROW_COUNT("shared_expert_intermediate_size", LLAMA(shared_inner), INNER_MOST, 5632, NONE),
+    /* transformers writes 0 where use_sliding_window is false. */
+    {"sliding_window", BP_ROW_COUNT_NULL, BP_ROLE_NONE, BP_ROW_SPARSE, LLAMA(window), 0,
+     POSITIONS_MOST, 4096, NULL},
+    ROW_TIED(STACK(untied), true),
+    ROW_LABELS,
+    ROW_PROBLEM,
+    ROW_SLIDES,
+    ROWS_TEXT(151936, -1, -1, -1),
+    ROWS_ROPE_WINDOWS,
+    ROWS_REFUSED,
+};
+
 static const bp_row qwen3_moe_rows[] = {
     ROW_CLASSES,
     ROW_FLAG("attention_bias", LLAMA(qkv_bias), false),
@@ -85,7 +135,7 @@ static const bp_row qwen3_moe_rows[] = {
     {"mlp_only_layers", BP_ROW_INDICES, BP_ROLE_NONE, 0, LLAMA(alone), 0, 0, 0, NULL},
     ROW_TYPE,
     ROW_COUNT("moe_intermediate_size", LLAMA(expert_inner), INNER_MOST, 768, NONE),
-    ROWS_EXPERTS(128, 8),
+    ROWS_EXPERTS(128, 8, 0.001),
     ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 4, KV_HEADS,
                    BP_ROW_RESOLVED),
     ROW_REAL("rms_norm_eps", STACK(norm_epsilon), 1.0, 1e-6, NONE),
@@ -109,7 +159,7 @@ static const bp_row olmoe_rows[] = {
     ROW_FIXED("hidden_act", TEXT, "silu", 0),
     ROWS_STACK(2048, 2048, 4096, 16, 16),
     ROW_TYPE,
-    ROWS_EXPERTS(64, 8),
+    ROWS_EXPERTS(64, 8, 0.01),
     ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 0, KV_HEADS,
                    BP_ROW_RESOLVED),
     ROW_REAL("rms_norm_eps", STACK(norm_epsilon), 1.0, 1e-5, NONE),
@@ -134,7 +184,7 @@ static const bp_row mixtral_rows[] = {
     ROW_COUNT("num_experts_per_tok", LLAMA(experts_chosen), EXPERTS_MOST, 2, NONE),
     ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 8, KV_HEADS,
                    BP_ROW_RESOLVED),
-    ROW_FIXED("output_router_logits", FALSE, NULL, BP_ROW_READ),
+    ROWS_BALANCE(0.001),
     ROW_REAL("rms_norm_eps", STACK(norm_epsilon), 1.0, 1e-5, NONE),
     ROWS_ROPE(1000000.0),
     ROW_REAL("router_jitter_noise", LLAMA(router_noise), 1.0, 0.0, NONE),
@@ -145,6 +195,13 @@ static const bp_row mixtral_rows[] = {
     ROWS_TEXT(32000, 1, 2, -1),
     ROWS_ROPE_WINDOWS,
     ROWS_REFUSED,
+};
+
+static const bp_preset qwen2_moe_presets[] = {
+    {"tiny-qwen2-moe", "a byte-level Qwen2 with 5 experts, and one of all tokens, for tests",
+     LLAMA_TINY(&bp_family_qwen2_moe, 2, .qkv_bias = true, .full_layers = FULL_LAYERS, .experts = 5,
+                .experts_chosen = 2, .expert_inner = 40, .experts_every = 1, .balance = 0.001,
+                .shared_inner = 56, .stack.untied = true)},
 };
 
 static const bp_preset qwen3_moe_presets[] = {
@@ -171,23 +228,38 @@ static const bp_preset qwen3_moe_presets[] = {
                                  .experts_chosen = 8,
                                  .expert_inner = 768,
                                  .experts_every = 1,
-                                 .renormalise = true})},
+                                 .renormalise = true,
+                                 .balance = 0.001})},
     {"tiny-qwen3-moe", "a byte-level Qwen3 with 6 experts for tests",
      LLAMA_TINY(&bp_family_qwen3_moe, 2, .head_width = 24, .head_norms = true, .experts = 6,
-                .experts_chosen = 2, .expert_inner = 48, .experts_every = 1, .renormalise = true)},
+                .experts_chosen = 2, .expert_inner = 48, .experts_every = 1, .renormalise = true,
+                .balance = 0.001)},
 };
 
 static const bp_preset olmoe_presets[] = {
     {"tiny-olmoe", "a byte-level OLMoE with 5 experts for tests",
      LLAMA_TINY(&bp_family_olmoe, 2, .whole_norms = true, .experts = 5, .experts_chosen = 2,
-                .expert_inner = 176, .stack.untied = true)},
+                .expert_inner = 176, .balance = 0.01, .stack.untied = true)},
 };
 
 static const bp_preset mixtral_presets[] = {
     {"tiny-mixtral", "a byte-level Mixtral with 4 experts for tests",
-     LLAMA_TINY(&bp_family_mixtral, 2, .renormalise = true, .experts = 4, .experts_chosen = 2,
-                .expert_inner = 176, .stack.untied = true)},
+     LLAMA_TINY(&bp_family_mixtral, 2, .renormalise = true, .balance = 0.001, .experts = 4,
+                .experts_chosen = 2, .expert_inner = 176, .stack.untied = true)},
 };
+
+const bp_family bp_family_qwen2_moe = {.model_type = "qwen2_moe",
+                                       .model = &bp_model_llama,
+                                       .rows = qwen2_moe_rows,
+                                       .row_count = ROWS_COUNT(qwen2_moe_rows),
+                                       .language_class = "Qwen2MoeForCausalLM",
+                                       .judge_class = "Qwen2MoeForSequenceClassification",
+                                       .resolve = family_qwen2_moe_resolve,
+                                       .naming = EXPERT_NAMING,
+                                       .gguf = &bp_gguf_qwen2_moe,
+                                       .adapter_targets = "q_proj,v_proj",
+                                       .presets = qwen2_moe_presets,
+                                       .preset_count = ROWS_COUNT(qwen2_moe_presets)};
 
 const bp_family bp_family_qwen3_moe = {.model_type = "qwen3_moe",
                                        .model = &bp_model_llama,

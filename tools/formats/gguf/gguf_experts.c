@@ -16,6 +16,14 @@ static const bp_tensor_rule rules[] = {
     {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", BP_LAYOUT_PLAIN},
     {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", BP_LAYOUT_PLAIN},
     {"model.layers.#.mlp.gate.weight", "blk.#.ffn_gate_inp.weight", BP_LAYOUT_PLAIN},
+    {"model.layers.#.mlp.shared_expert_gate.weight", "blk.#.ffn_gate_inp_shexp.weight",
+     BP_LAYOUT_PLAIN},
+    {"model.layers.#.mlp.shared_expert.gate_proj.weight", "blk.#.ffn_gate_shexp.weight",
+     BP_LAYOUT_PLAIN},
+    {"model.layers.#.mlp.shared_expert.up_proj.weight", "blk.#.ffn_up_shexp.weight",
+     BP_LAYOUT_PLAIN},
+    {"model.layers.#.mlp.shared_expert.down_proj.weight", "blk.#.ffn_down_shexp.weight",
+     BP_LAYOUT_PLAIN},
     {"model.layers.#.mlp.experts.gate_up_proj",
      "blk.#.ffn_gate_exps.weight|blk.#.ffn_up_exps.weight", BP_LAYOUT_PIECES},
     {"model.layers.#.mlp.experts.down_proj", "blk.#.ffn_down_exps.weight", BP_LAYOUT_PLAIN},
@@ -35,6 +43,14 @@ static void qwen3_moe_put(bp_gguf_writer *w, const char *a, const bp_model_confi
     const bp_llama_config own = bp_llama_config_of(config);
     experts_put(w, a, config);
     bp_gguf_put_u32(w, bp_gguf_key_of(a, "expert_feed_forward_length").text, own.expert_inner);
+}
+
+static void qwen2_moe_put(bp_gguf_writer *w, const char *a, const bp_model_config *config)
+{
+    const bp_llama_config own = bp_llama_config_of(config);
+    qwen3_moe_put(w, a, config);
+    bp_gguf_put_u32(w, bp_gguf_key_of(a, "expert_shared_feed_forward_length").text,
+                    own.shared_inner);
 }
 
 static bp_status experts_take(const bp_gguf_file *f, const char *a, bp_model_config *config,
@@ -58,6 +74,17 @@ static bp_status experts_take(const bp_gguf_file *f, const char *a, bp_model_con
     return BP_OK;
 }
 
+static bp_status qwen2_moe_take(const bp_gguf_file *f, const char *a, bp_model_config *config)
+{
+    BP_TRY(experts_take(f, a, config, false));
+    bp_llama_config own = bp_llama_config_of(config);
+    BP_TRY(bp_gguf_take_count(f, bp_gguf_key_of(a, "expert_shared_feed_forward_length").text, 1,
+                              INNER_MOST, &own.shared_inner));
+    own.qkv_bias = true;
+    bp_family_config_set(config, &own, sizeof own);
+    return BP_OK;
+}
+
 static bp_status qwen3_moe_take(const bp_gguf_file *f, const char *a, bp_model_config *config)
 {
     return experts_take(f, a, config, true);
@@ -78,7 +105,11 @@ static bp_status experts_export(const bp_model_config *config, bool renormalise,
                                          "mlp_only_layers, decoder_sparse_step");
         }
     }
-    if (own.qkv_bias || own.output_bias) {
+    const bool biased = own.shared_inner > 0; /* readers of Qwen2-MoE look for Qwen2's */
+    if (biased && !own.qkv_bias) {
+        return bp_gguf_refuse_export(error, "readers of this architecture want biases", "qkv_bias");
+    }
+    if ((own.qkv_bias && !biased) || own.output_bias) {
         return bp_gguf_refuse_export(error, "readers of this architecture know no biases",
                                      "attention_bias");
     }
@@ -98,6 +129,11 @@ static bp_status qwen3_moe_exports(const bp_model_config *config, bp_error *erro
     return experts_export(config, true, error);
 }
 
+static bp_status qwen2_moe_exports(const bp_model_config *config, bp_error *error)
+{
+    return experts_export(config, false, error);
+}
+
 static bp_status olmoe_exports(const bp_model_config *config, bp_error *error)
 {
     if (!bp_llama_config_of(config).stack.untied) {
@@ -108,6 +144,8 @@ static bp_status olmoe_exports(const bp_model_config *config, bp_error *error)
     return experts_export(config, false, error);
 }
 
+const bp_gguf_family bp_gguf_qwen2_moe = {
+    "qwen2_moe", "qwen2moe", &naming, qwen2_moe_put, qwen2_moe_take, NULL, qwen2_moe_exports};
 const bp_gguf_family bp_gguf_qwen3_moe = {
     "qwen3_moe", "qwen3moe", &naming, qwen3_moe_put, qwen3_moe_take, NULL, qwen3_moe_exports};
 const bp_gguf_family bp_gguf_olmoe = {"olmoe",    "olmoe", &naming,      experts_put,

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "core/ir/step.h"
 #include "device/host/isa_table.h"
 #include "device/host/host.h"
 #include "tests/fixtures/kernels/kernel_case.h"
@@ -175,6 +176,92 @@ static void shares_have_their_derivative_on(kernel_device *on)
 /* verifies device-3.0681 */
 TEST_ON_HOST(shares_have_their_derivative)
 
+/* Two routers of three tokens with four experts, of which two are chosen: transformers' loss, in
+ * double, and what it adds to the first token's gradient. */
+static const float balance_logits[2][12] = {{1, .5f, 0, -1, .1f, 2, 0, -.1f, .2f, 0, .1f, 3},
+                                            {0, 1, 2, 3, 3, 2, 1, 0, .3f, .2f, .1f, 0}};
+
+static void count_choices(kernel_device *on, int64_t counted, float sums[16])
+{
+    const bp_route_choose_scalars s = {.rows = 3, .top = 2, .experts = 4};
+    const bp_route_balance_scalars of = {.rows = 3, .top = 2, .experts = 4, .samples = 1};
+    for (uint32_t l = 0; l < 2; l++) {
+        kernel_case c;
+        int32_t choice[6];
+        kernel_shaped_case(&c, on->device, BP_KERNEL_route_choose, &s, 0, 1);
+        memcpy(AT(&c, route_choose, logits), balance_logits[l], sizeof balance_logits[l]);
+        kernel_case_run(&c, on);
+        memcpy(choice, AT(&c, route_choose, choice), sizeof choice);
+        kernel_case_free(&c);
+        kernel_shaped_case(&c, on->device, BP_KERNEL_route_balance, &of, 0, 1);
+        memcpy(AT(&c, route_balance, logits), balance_logits[l], sizeof balance_logits[l]);
+        memcpy(AT(&c, route_balance, choice), choice, sizeof choice);
+        *(int32_t *)AT(&c, route_balance, lengths) = (int32_t)counted;
+        kernel_case_run(&c, on);
+        memcpy(sums + 8 * l, AT(&c, route_balance, sums), 8 * sizeof *sums);
+        kernel_case_free(&c);
+    }
+}
+
+static double balance_of(kernel_device *on, const float sums[16], double coefficient,
+                         float slopes[4])
+{
+    const bp_route_balance_loss_scalars s = {
+        .layers = 2, .top = 2, .experts = 4, .tells = 1, .coefficient = coefficient};
+    kernel_case c;
+    kernel_shaped_case(&c, on->device, BP_KERNEL_route_balance_loss, &s, 0, 1);
+    memcpy(AT(&c, route_balance_loss, sums), sums, 16 * sizeof *sums);
+    bp_step_block *step = AT(&c, route_balance_loss, step);
+    bp_result_block *result = AT(&c, route_balance_loss, result);
+    step->inverse_micros = 0.5f;
+    step->inverse_valid = 0.25f;
+    *result = (bp_result_block){.loss_sum = 7.0};
+    kernel_case_run(&c, on);
+    memcpy(slopes, AT(&c, route_balance_loss, slopes), 4 * sizeof *slopes);
+    const double loss = 2.0 * (double)result->metrics[0];
+    if (loss == loss) {
+        near(result->loss_sum, 7.0 + coefficient * loss / 2.0 * 4.0, 10.0);
+    } else {
+        assert_true(isnan(result->loss_sum));
+    }
+    kernel_case_free(&c);
+    return loss;
+}
+
+static void routers_are_balanced_on(kernel_device *on)
+{
+    static const double want[] = {.06200953, .00566736, -.05468640, -.01299048};
+    const bp_route_balance_backward_scalars s = {.rows = 3, .top = 2, .experts = 4, .samples = 1};
+    float sums[16], slopes[4];
+    count_choices(on, 2, sums);
+    near(balance_of(on, sums, 2.0, slopes), 2.2891533, 1.0);
+    count_choices(on, 0, sums);
+    near(balance_of(on, sums, 2.0, slopes), 0.0, 1.0);
+    near((double)slopes[0], 0.0, 1.0);
+    count_choices(on, 3, sums);
+    near(balance_of(on, sums, 2.0, slopes), 2.1294460, 1.0);
+    for (int32_t counted = 0; counted < 2; counted++) {
+        kernel_case c;
+        kernel_shaped_case(&c, on->device, BP_KERNEL_route_balance_backward, &s, 0, 1);
+        memcpy(AT(&c, route_balance_backward, logits), balance_logits[0], sizeof balance_logits[0]);
+        memcpy(AT(&c, route_balance_backward, slopes), slopes, sizeof slopes);
+        *(int32_t *)AT(&c, route_balance_backward, lengths) = counted;
+        float *d = AT(&c, route_balance_backward, d_logits);
+        for (uint32_t i = 0; i < 12; i++) {
+            d[i] = 1.0f;
+        }
+        kernel_case_run(&c, on);
+        for (uint32_t i = 0; i < 12; i++) {
+            near((double)d[i], counted > 0 && i < 4 ? 1.0 + want[i] : 1.0, 1.0);
+        }
+        kernel_case_free(&c);
+    }
+    sums[12] = NAN; /* as of a router with a logit that is no number */
+    assert_true(isnan(balance_of(on, sums, 2.0, slopes)));
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(routers_are_balanced)
+
 static void rows_are_in_order_on(kernel_device *on)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -325,17 +412,53 @@ static void runs_are_summed_on(kernel_device *on)
 /* verifies device-3.0681 */
 TEST_ON_HOST(runs_are_summed)
 
+static void rows_have_gates_on(kernel_device *on)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        kernel_case c;
+        kernel_random_case(&c, on->device, BP_KERNEL_row_gate, seed);
+        kernel_case_run(&c, on);
+        const bp_row_gate_scalars *s = (const void *)c.scalars;
+        const float *x = AT(&c, row_gate, x), *y = AT(&c, row_gate, y), *z = AT(&c, row_gate, gate);
+        for (int64_t i = 0; i < s->rows * s->width; i++) {
+            near((double)y[i], (double)x[i] / (1.0 + exp(-(double)z[i / s->width])), 4.0);
+        }
+        kernel_case_free(&c);
+        kernel_random_case(&c, on->device, BP_KERNEL_row_gate_backward, seed);
+        kernel_case_run(&c, on);
+        s = (const void *)c.scalars; /* the same */
+        x = AT(&c, row_gate_backward, x);
+        z = AT(&c, row_gate_backward, gate);
+        const float *d_y = AT(&c, row_gate_backward, d_y), *d_x = AT(&c, row_gate_backward, d_x);
+        const float *d_gate = AT(&c, row_gate_backward, d_gate);
+        for (int64_t r = 0; r < s->rows; r++) {
+            const double gate = 1.0 / (1.0 + exp(-(double)z[r]));
+            double sum = 0.0;
+            for (int64_t i = r * s->width; i < (r + 1) * s->width; i++) {
+                sum += (double)x[i] * (double)d_y[i];
+                near((double)d_x[i], gate * (double)d_y[i], 4.0);
+            }
+            near((double)d_gate[r], gate * (1.0 - gate) * sum, 100.0);
+        }
+        kernel_case_free(&c);
+    }
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(rows_have_gates)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_largest_are_chosen),
         cmocka_unit_test(any_logits_choose),
         cmocka_unit_test(shares_have_their_derivative),
+        cmocka_unit_test(routers_are_balanced),
         cmocka_unit_test(rows_are_in_order),
         cmocka_unit_test(rows_go_and_come_back),
         cmocka_unit_test(weights_have_their_derivative),
         cmocka_unit_test(runs_are_multiplied),
         cmocka_unit_test(runs_are_summed),
+        cmocka_unit_test(rows_have_gates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

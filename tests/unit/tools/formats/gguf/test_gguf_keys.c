@@ -169,8 +169,8 @@ static void windows_caps_and_partial_heads_come_back(void **state)
 /* verifies formats-7.5b71 */
 static void experts_come_back(void **state)
 {
-    static const char *const types[] = {"qwen3_moe", "olmoe"};
-    for (size_t i = 0; i < 2; i++) {
+    static const char *const types[] = {"qwen3_moe", "olmoe", "qwen2_moe"};
+    for (size_t i = 0; i < 3; i++) {
         bp_model_config config = resolved_of(types[i]);
         SET_FAMILY(&config, bp_llama_config, window, 0);
         SET_FAMILY(&config, bp_llama_config, experts, 21);
@@ -186,6 +186,8 @@ static void experts_come_back(void **state)
         assert_int_equal(own.experts_chosen, read.experts_chosen);
         assert_int_equal(own.expert_inner, read.expert_inner);
         assert_int_equal(own.renormalise, read.renormalise);
+        assert_int_equal(own.shared_inner, read.shared_inner);
+        assert_int_equal(own.qkv_bias, read.qkv_bias);
     }
 }
 
@@ -318,6 +320,8 @@ static void what_readers_of_gemma_and_phi_get_wrong_is_not_written(void **state)
     REFUSED("arcee", mlp_bias, true, "mlp_bias");
     REFUSED("qwen3_moe", renormalise, false, "norm_topk_prob");
     REFUSED("qwen3_moe", experts_every, 2, "mlp_only_layers, decoder_sparse_step");
+    REFUSED("qwen2_moe", renormalise, true, "norm_topk_prob");
+    REFUSED("qwen2_moe", qkv_bias, false, "qkv_bias");
     REFUSED("olmoe", stack.untied, false, "tie_word_embeddings");
     bp_model_config olmoe = resolved_of("olmoe");
     SET_FAMILY(&olmoe, bp_llama_config, stack.untied, true);
