@@ -68,11 +68,60 @@ bool bp_adapter_convolution(const bp_builder *builder, uint32_t parameter)
     return p->base == BP_NO_PARAMETER && p->rank == 4;
 }
 
+bool bp_adapter_experts(const bp_builder *builder, uint32_t parameter)
+{
+    const bp_parameter *p = &builder->parameters[parameter];
+    return p->base == BP_NO_PARAMETER && p->rank == 3 && p->routes;
+}
+
+static const char *const expert_ends[] = {"experts.gate_up_proj", "experts.down_proj"};
+
+bool bp_adapter_names_experts(const char *target, const char *name)
+{
+    bool names = false;
+    for (size_t i = 0; i < sizeof expert_ends / sizeof expert_ends[0]; i++) {
+        names = names || bp_adapter_ends_with(target, strlen(target), expert_ends[i]);
+    }
+    return names && (name == NULL || bp_adapter_ends_with(name, strlen(name), target));
+}
+
+static bool names_one(const bp_lora *lora, const char *name)
+{
+    bool found = false;
+    for (uint32_t t = 0; t < lora->target_count; t++) {
+        found = found || bp_adapter_names_experts(lora->targets[t], name);
+    }
+    return found && lora->rank > 0;
+}
+
+bool bp_adapter_experts_module(const bp_lora *lora, const char *name, char *module, size_t room)
+{
+    static const char last[] = "down_proj", wrapped[] = ".base_layer";
+    const char *end = strrchr(name, '.');
+    const size_t length = end != NULL ? (size_t)(end - name) : 0;
+    char other[NAME_BYTES];
+    if (!names_one(lora, name) || length + sizeof wrapped > room ||
+        length + 1 + sizeof last > sizeof other) {
+        return false;
+    }
+    memcpy(other, name, length + 1);
+    memcpy(other + length + 1, last, sizeof last);
+    const bool first = strcmp(other, name) != 0 && names_one(lora, other);
+    memcpy(module, name, length);
+    memcpy(module + length, first ? wrapped : "", first ? sizeof wrapped : 1);
+    return true;
+}
+
 bool bp_adapter_transposed(const bp_builder *builder, uint32_t parameter)
 {
     const uint32_t base = builder->parameters[parameter].base;
-    return base != BP_NO_PARAMETER && builder->parameters[base].embedding &&
-           builder->parameters[base].adapter == parameter;
+    if (base == BP_NO_PARAMETER) {
+        return false;
+    }
+    const uint32_t a = builder->parameters[base].adapter;
+    return builder->parameters[base].embedding
+               ? a == parameter
+               : bp_adapter_experts(builder, base) && a != parameter;
 }
 
 double bp_adapter_scale(const bp_lora *lora, bp_lora_part part)
@@ -85,13 +134,28 @@ bp_lora_part bp_adapter_part(const bp_builder *builder, uint32_t parameter)
 {
     const bp_lora *lora = &builder->spec->lora;
     const char *name = bp_build_name(builder, parameter);
-    return lora->choose != NULL ? lora->choose(lora, name, bp_adapter_module_length(name))
-                                : (bp_lora_part){lora->rank, lora->alpha};
+    return lora->choose != NULL && !bp_adapter_experts(builder, parameter)
+               ? lora->choose(lora, name, bp_adapter_module_length(name))
+               : (bp_lora_part){lora->rank, lora->alpha};
 }
 
 static bool is_target(const char *target, const char *name, size_t length)
 {
     return strcmp(target, "all-linear") == 0 || bp_adapter_ends_with(name, length, target);
+}
+
+/* The same as is_adapted of experts. */
+static bool expert_adapted(const bp_builder *builder, uint32_t index, uint64_t *used)
+{
+    const bp_lora *lora = &builder->spec->lora;
+    bool found = false;
+    for (uint32_t t = 0; t < lora->target_count; t++) {
+        if (bp_adapter_names_experts(lora->targets[t], bp_build_name(builder, index))) {
+            found = true;
+            *used |= UINT64_C(1) << (t % 64);
+        }
+    }
+    return found;
 }
 
 /* Whether one of the targets names the weight; marks which did in `used` (one bit per target). */
@@ -101,6 +165,9 @@ static bool is_adapted(const bp_builder *builder, uint32_t index, uint64_t *used
     const char *name = bp_build_name(builder, index);
     size_t length = bp_adapter_module_length(name);
     bool found = false;
+    if (bp_adapter_experts(builder, index)) {
+        return expert_adapted(builder, index, used);
+    }
     const bool table = bp_adapter_table(builder, index);
     const bool named = table || bp_adapter_convolution(builder, index);
     const bool takes = named || bp_adapter_dense(builder, index);
@@ -267,8 +334,43 @@ static void publish_convolution(bp_builder *builder, uint32_t base)
                 &(bp_parameter_info){.rank = 4, .shape = {out, rank, 1, 1}, .init = BP_INIT_ZEROS});
 }
 
+/* The A and B of all experts. */
+static void publish_experts(bp_builder *builder, uint32_t base)
+{
+    const bp_lora *lora = &builder->spec->lora;
+    const uint64_t *shape = builder->parameters[base].shape;
+    const char *name = bp_build_name(builder, base);
+    const uint64_t rank = bp_adapter_part(builder, base).rank;
+    char module[NAME_BYTES];
+    if (lora->magnitudes || lora->dropout > 0.0) {
+        builder->status = bp_error_set(builder->graph->error, BP_ERR_USAGE, where,
+                                       "adapters of experts have no magnitudes and no dropout, as "
+                                       "in PEFT",
+                                       name);
+        bp_error_prefix(builder->graph->error, lora->magnitudes ? "use-dora" : "lora-dropout");
+        return;
+    }
+    if (!bp_adapter_experts_module(lora, name, module, sizeof module)) {
+        return;
+    }
+    const size_t length = strlen(module);
+    builder->parameters[base].adapter = builder->parameter_count;
+    publish_one(builder, base, module, length, ".lora_A.weight",
+                &(bp_parameter_info){.rank = 3,
+                                     .shape = {shape[0], rank, shape[2]},
+                                     .init = BP_INIT_NORMAL,
+                                     .deviation = 1.0 / sqrt(3.0 * (double)shape[2])});
+    publish_one(builder, base, module, length, ".lora_B.weight",
+                &(bp_parameter_info){
+                    .rank = 3, .shape = {shape[0], shape[1], rank}, .init = BP_INIT_ZEROS});
+}
+
 static void publish_adapter(bp_builder *builder, uint32_t base)
 {
+    if (bp_adapter_experts(builder, base)) {
+        publish_experts(builder, base);
+        return;
+    }
     if (builder->parameters[base].embedding) {
         publish_table(builder, base);
         return;
@@ -360,7 +462,8 @@ void bp_adapter_publish(bp_builder *builder)
         if ((used >> (t % 64) & 1) == 0) {
             builder->status = bp_error_set(builder->graph->error, BP_ERR_USAGE, where,
                                            "the target names no dense layer of this model's blocks "
-                                           "(all-linear is all of them) and no convolution",
+                                           "(all-linear is all of them), no experts "
+                                           "(experts.gate_up_proj) and no convolution",
                                            lora->targets[t]);
             bp_error_prefix(builder->graph->error, "target-modules");
         }

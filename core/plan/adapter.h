@@ -37,7 +37,21 @@ bool bp_adapter_table(const bp_builder *builder, uint32_t parameter);
  * magnitudes. */
 bool bp_adapter_convolution(const bp_builder *builder, uint32_t parameter);
 
-/* Whether a parameter is the A of a table's adapter. */
+/* Whether a weight is that of all experts of a layer, (experts, out, in), which a target that ends
+ * with its last two words may name ("experts.gate_up_proj"), though no "all-linear" does, as with
+ * PEFT's target_parameters. Each expert has its own A and B: (experts, r, in) and (experts, out,
+ * r), without dropout and magnitudes. */
+bool bp_adapter_experts(const bp_builder *builder, uint32_t parameter);
+
+/* Whether a target names a weight of experts, which has this name, or any where name is NULL. */
+bool bp_adapter_names_experts(const char *target, const char *name);
+
+/* The beginning of the names of its adapter, behind "base_model.model.": of two weights of a layer
+ * with adapters PEFT wraps the first one's within the second's. False: no target names it. */
+bool bp_adapter_experts_module(const bp_lora *lora, const char *name, char *module, size_t room);
+
+/* Whether a parameter is the A of a table's adapter, or the B of experts: files have the transposed
+ * matrix, of experts (out * r, experts). */
 bool bp_adapter_transposed(const bp_builder *builder, uint32_t parameter);
 
 /* Publishes two parameters for every weight that spec->lora names, under PEFT's names

@@ -113,7 +113,7 @@ static void llama_publish_rows(bp_builder *builder, const bp_model_config *confi
         if (!bp_llama_has(config, index, (bp_llama_parameter)i)) {
             continue;
         }
-        if (i >= BP_LLAMA_ROUTER_WEIGHT && i <= BP_LLAMA_SHARED_GATE_WEIGHT) {
+        if (i >= BP_LLAMA_ROUTER_WEIGHT && i <= BP_LLAMA_EXPERTS_DOWN) {
             bp_publish_experts(builder, prefix, &rows[i]);
         } else {
             bp_publish_dense(builder, prefix, &rows[i], false, rows_together(i, s.head_width));
@@ -318,69 +318,6 @@ bp_status bp_llama_check_rotary(const bp_spec *spec, uint64_t head_width, const 
     return BP_OK;
 }
 
-static bp_status llama_no_adapter(bp_error *error, const char *target)
-{
-    return bp_error_set(error, BP_ERR_USAGE, "llama",
-                        "adapters of experts and their router are not implemented "
-                        "(those of attention are: q_proj,k_proj,v_proj,o_proj)",
-                        target);
-}
-
-/* Whether spec->lora.choose takes the router or an expert of a layer, as files call them. */
-static bool llama_chooses_experts(const bp_lora *lora, uint32_t layer, uint32_t experts,
-                                  char name[BP_NAME_BYTES])
-{
-    static const char *const routers[] = {".mlp.gate", ".block_sparse_moe.gate"};
-    static const struct {
-        const char *experts, *end;
-    } sides[] = {
-        {".mlp.experts.", ".gate_proj"},       {".mlp.experts.", ".up_proj"},
-        {".mlp.experts.", ".down_proj"},       {".block_sparse_moe.experts.", ".w1"},
-        {".block_sparse_moe.experts.", ".w2"}, {".block_sparse_moe.experts.", ".w3"},
-    };
-    char *end = bp_name_append_number(bp_name_append(name, "model.layers."), layer);
-    for (size_t i = 0; i < sizeof routers / sizeof routers[0]; i++) {
-        bp_name_append(end, routers[i]);
-        if (lora->choose(lora, name, strlen(name)).rank > 0) {
-            return true;
-        }
-    }
-    for (uint32_t e = 0; e < experts; e++) {
-        for (size_t i = 0; i < sizeof sides / sizeof sides[0]; i++) {
-            char *number = bp_name_append(end, sides[i].experts);
-            bp_name_append(bp_name_append_number(number, e), sides[i].end);
-            if (lora->choose(lora, name, strlen(name)).rank > 0) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/* Adapters of experts would have shapes of their own: a target that means them is refused. */
-static bp_status llama_check_targets(const bp_spec *spec, bp_error *error)
-{
-    static const char *const all[] = {"all-linear", "gate_proj", "up_proj",     "down_proj",
-                                      "gate",       "experts",   "gate_up_proj"};
-    for (uint32_t t = 0; spec->lora.rank > 0 && t < spec->lora.target_count; t++) {
-        const char *target = spec->lora.targets[t];
-        for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-            if (bp_adapter_ends_with(target, strlen(target), all[i])) {
-                return llama_no_adapter(error, target);
-            }
-        }
-    }
-    const bp_llama_config own = bp_llama_config_of(&spec->config);
-    const bool chooses = spec->lora.rank > 0 && spec->lora.choose != NULL;
-    for (uint32_t i = 0; chooses && i < own.stack.layers; i++) {
-        char name[BP_NAME_BYTES];
-        if (bp_llama_mixes(&own, i) && llama_chooses_experts(&spec->lora, i, own.experts, name)) {
-            return llama_no_adapter(error, name);
-        }
-    }
-    return BP_OK;
-}
-
 static bp_status llama_check_experts(const bp_spec *spec, bp_error *error)
 {
     const bp_llama_config own = bp_llama_config_of(&spec->config);
@@ -394,7 +331,7 @@ static bp_status llama_check_experts(const bp_spec *spec, bp_error *error)
                             "noise on what the router reads is not implemented",
                             "router_jitter_noise");
     }
-    return llama_check_targets(spec, error);
+    return BP_OK;
 }
 
 static bp_status llama_check(const bp_spec *spec, bp_error *error)

@@ -2,6 +2,9 @@
 /* Experts as ops. */
 #include "layers/nodes/experts.h"
 
+#include "core/plan/adapter.h"
+#include "layers/nodes/adapter.h"
+
 /* The parts of the routing. */
 typedef struct routing_parts {
     bp_ref choice;
@@ -163,6 +166,7 @@ typedef struct experts_product {
     uint64_t n;
     uint64_t k;
     bool transpose; /* the parameter has (n, k) of each expert */
+    bool adds;      /* to what c has */
 } experts_product;
 
 static void multiply(bp_builder *builder, const bp_experts *e, uint64_t rows,
@@ -179,22 +183,26 @@ static void multiply(bp_builder *builder, const bp_experts *e, uint64_t rows,
         .a = a,
         .b = bp_build_acquire(builder, product->parameter, product->purpose),
         .order = order,
-        .residual = BP_ABSENT,
+        .residual = product->adds ? c : BP_ABSENT,
         .work = BP_ABSENT};
     bp_build_matmul_experts(builder, &operands, &scalars);
     bp_build_release(builder, product->parameter);
 }
 
-/* The gradient of a parameter: of each expert (m, n), the sum of a^T b over its rows. */
+/* The gradient of a parameter: of each expert (m, n), its last two dimensions, the sum of a^T b
+ * over its rows. */
 static void sum_up(bp_builder *builder, const bp_experts *e, uint64_t rows, uint32_t parameter,
                    bp_ref a, bp_ref b, bp_ref order)
 {
-    const bool down = parameter == e->down;
+    if (builder->status != BP_OK) {
+        return;
+    }
+    const uint64_t *shape = builder->parameters[parameter].shape;
     bp_matmul_experts_sums_scalars scalars = {.rows = (int64_t)rows,
                                               .top = (int64_t)e->chosen,
                                               .experts = (int64_t)e->experts,
-                                              .m = (int64_t)(down ? e->width : 2 * e->inner),
-                                              .n = (int64_t)(down ? e->inner : e->width)};
+                                              .m = (int64_t)shape[1],
+                                              .n = (int64_t)shape[2]};
     const bp_matmul_experts_sums_operands operands = {
         .c = bp_build_gradient(builder, parameter, &scalars.accumulate),
         .a = a,
@@ -204,23 +212,134 @@ static void sum_up(bp_builder *builder, const bp_experts *e, uint64_t rows, uint
     bp_build_matmul_experts_sums(builder, &operands, &scalars);
 }
 
+/* The adapter of a weight of the experts, rows (choices, in) of whose tokens go in. */
+typedef struct experts_adapter {
+    const bp_experts *e;
+    uint64_t rows;
+    uint32_t weight;
+    uint64_t in;
+    uint64_t out;
+    bp_ref order;
+} experts_adapter;
+
+static uint32_t a_of(const bp_builder *builder, const experts_adapter *of)
+{
+    return builder->parameters[of->weight].adapter;
+}
+
+static uint64_t rank_of(const bp_builder *builder, const experts_adapter *of)
+{
+    return builder->parameters[a_of(builder, of)].shape[1];
+}
+
+/* s x op(matrix), a buffer (choices, r): A of what goes in, B of a gradient. */
+static bp_ref narrow(bp_builder *builder, const experts_adapter *of, bp_ref x, bool back)
+{
+    const uint64_t rank = rank_of(builder, of), choices = of->rows * of->e->chosen;
+    const bp_ref u = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                                     choices, rank, back ? "lora_d_u" : "lora_u");
+    const experts_product product = {.parameter = a_of(builder, of) + (back ? 1 : 0),
+                                     .purpose = back ? BP_FOR_BACKWARD : BP_FOR_FORWARD,
+                                     .n = rank,
+                                     .k = back ? of->out : of->in,
+                                     .transpose = !back};
+    multiply(builder, of->e, of->rows, &product, x, of->order, u);
+    const double factor =
+        bp_adapter_scale(&builder->spec->lora, bp_adapter_part(builder, of->weight));
+    if (factor < 1.0 || factor > 1.0) {
+        const bp_scale_scalars scalars = {.count = (int64_t)(choices * rank), .factor = factor};
+        bp_build_scale(builder, &(bp_scale_operands){.y = u, .x = u}, &scalars);
+    }
+    return u;
+}
+
+/* y (choices, out) += s (x A^T) B^T of each row's expert. */
+static void adapter_forward(bp_builder *builder, const experts_adapter *of, bp_ref x, bp_ref y)
+{
+    if (!bp_adapter_there(builder, of->weight)) {
+        return;
+    }
+    const bp_ref u = narrow(builder, of, x, false);
+    const experts_product product = {.parameter = a_of(builder, of) + 1,
+                                     .purpose = BP_FOR_FORWARD,
+                                     .n = of->out,
+                                     .k = rank_of(builder, of),
+                                     .transpose = true,
+                                     .adds = true};
+    multiply(builder, of->e, of->rows, &product, u, of->order, y);
+}
+
+/* d_A (+)= (s d_y B)^T x and d_B (+)= d_y^T (s x A^T) of each expert. */
+static void adapter_train(bp_builder *builder, const experts_adapter *of, bp_ref x, bp_ref d_y)
+{
+    if (!bp_adapter_there(builder, of->weight)) {
+        return;
+    }
+    const uint32_t a = a_of(builder, of);
+    if (bp_build_trainable(builder, a + 1)) {
+        sum_up(builder, of->e, of->rows, a + 1, d_y, narrow(builder, of, x, false), of->order);
+    }
+    if (bp_build_trainable(builder, a)) {
+        sum_up(builder, of->e, of->rows, a, narrow(builder, of, d_y, true), x, of->order);
+    }
+}
+
+/* d_x (choices, in) += s (d_y B) A. */
+static void adapter_backward(bp_builder *builder, const experts_adapter *of, bp_ref d_y, bp_ref d_x)
+{
+    if (!bp_adapter_there(builder, of->weight)) {
+        return;
+    }
+    const bp_ref d_u = narrow(builder, of, d_y, true);
+    const experts_product product = {.parameter = a_of(builder, of),
+                                     .purpose = BP_FOR_BACKWARD,
+                                     .n = of->in,
+                                     .k = rank_of(builder, of),
+                                     .adds = true};
+    multiply(builder, of->e, of->rows, &product, d_u, of->order, d_x);
+}
+
+static experts_adapter enter_adapter(const bp_experts *e, uint64_t rows, bp_ref order)
+{
+    return (experts_adapter){e, rows, e->gate_up, e->width, 2 * e->inner, order};
+}
+
+static experts_adapter leave_adapter(const bp_experts *e, uint64_t rows, bp_ref order)
+{
+    return (experts_adapter){e, rows, e->down, e->inner, e->width, order};
+}
+
+bool bp_experts_trained(const bp_builder *builder, uint32_t weight)
+{
+    return bp_build_trainable(builder, weight) ||
+           (bp_adapter_there(builder, weight) && bp_adapter_trains(builder, weight));
+}
+
 void bp_experts_enter(bp_builder *builder, const bp_experts *e, uint64_t rows, bp_ref x,
                       bp_ref routing, bp_ref gate_up)
 {
     const routing_parts parts = parts_of(e, rows, routing);
-    const experts_product product = {e->gate_up, BP_FOR_FORWARD, 2 * e->inner, e->width, true};
+    const experts_adapter adapter = enter_adapter(e, rows, parts.order);
+    const experts_product product = {e->gate_up, BP_FOR_FORWARD, 2 * e->inner,
+                                     e->width,   true,           false};
     const bp_ref gathered = gather(builder, e, rows, x, &parts, "expert_rows");
     multiply(builder, e, rows, &product, gathered, parts.order, gate_up);
+    adapter_forward(builder, &adapter, gathered, gate_up);
 }
 
 void bp_experts_enter_backward(bp_builder *builder, const bp_experts *e, uint64_t rows, bp_ref x,
                                bp_ref routing, bp_ref d_gate_up, bp_ref sum, bp_ref d_x)
 {
     const routing_parts parts = parts_of(e, rows, routing);
-    const experts_product product = {e->gate_up, BP_FOR_BACKWARD, e->width, 2 * e->inner, false};
-    if (bp_build_trainable(builder, e->gate_up)) {
+    const experts_adapter adapter = enter_adapter(e, rows, parts.order);
+    const experts_product product = {e->gate_up,   BP_FOR_BACKWARD, e->width,
+                                     2 * e->inner, false,           false};
+    if (bp_experts_trained(builder, e->gate_up)) {
         const bp_ref gathered = gather(builder, e, rows, x, &parts, "expert_rows");
-        sum_up(builder, e, rows, e->gate_up, d_gate_up, gathered, parts.order);
+        if (bp_build_trainable(builder, e->gate_up)) {
+            sum_up(builder, e, rows, e->gate_up, d_gate_up, gathered, parts.order);
+        }
+        adapter_train(builder, &adapter, gathered, d_gate_up);
     }
     if (!bp_ref_present(d_x)) {
         return;
@@ -228,6 +347,7 @@ void bp_experts_enter_backward(bp_builder *builder, const bp_experts *e, uint64_
     const bp_ref d_rows = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
                                           rows * e->chosen, e->width, "d_expert_rows");
     multiply(builder, e, rows, &product, d_gate_up, parts.order, d_rows);
+    adapter_backward(builder, &adapter, d_gate_up, d_rows);
     combine(
         builder, e, rows,
         &(bp_expert_combine_operands){
@@ -238,10 +358,12 @@ void bp_experts_leave(bp_builder *builder, const bp_experts *e, uint64_t rows, b
                       bp_ref routing, bp_ref stream, bp_ref y)
 {
     const routing_parts parts = parts_of(e, rows, routing);
-    const experts_product product = {e->down, BP_FOR_FORWARD, e->width, e->inner, true};
+    const experts_adapter adapter = leave_adapter(e, rows, parts.order);
+    const experts_product product = {e->down, BP_FOR_FORWARD, e->width, e->inner, true, false};
     const bp_ref made = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
                                         rows * e->chosen, e->width, "expert_rows");
     multiply(builder, e, rows, &product, active, parts.order, made);
+    adapter_forward(builder, &adapter, active, made);
     combine(
         builder, e, rows,
         &(bp_expert_combine_operands){
@@ -252,10 +374,12 @@ void bp_experts_leave_backward(bp_builder *builder, const bp_experts *e, uint64_
                                const bp_experts_leave_call *call)
 {
     const routing_parts parts = parts_of(e, rows, call->routing);
-    const experts_product product = {e->down, BP_FOR_BACKWARD, e->inner, e->width, false};
-    const bool trained = bp_build_trainable(builder, e->down);
+    const experts_adapter adapter = leave_adapter(e, rows, parts.order);
+    const experts_product product = {e->down, BP_FOR_BACKWARD, e->inner, e->width, false, false};
+    const bool trained = bp_experts_trained(builder, e->down);
     const bp_ref d_rows = gather(builder, e, rows, call->d_y, &parts, "d_expert_rows");
     multiply(builder, e, rows, &product, d_rows, parts.order, call->d_active);
+    adapter_backward(builder, &adapter, d_rows, call->d_active);
     bp_ref scaled = BP_ABSENT;
     if (trained) {
         scaled = call->spare
@@ -274,7 +398,10 @@ void bp_experts_leave_backward(bp_builder *builder, const bp_experts *e, uint64_
                                                           .weights = parts.weights,
                                                           .order = parts.order};
     bp_build_expert_weights_backward(builder, &operands, &scalars);
-    if (trained) {
+    if (bp_build_trainable(builder, e->down)) {
         sum_up(builder, e, rows, e->down, d_rows, scaled, parts.order);
+    }
+    if (trained) { /* by the weights' rows, too: they go with what went in */
+        adapter_train(builder, &adapter, scaled, d_rows);
     }
 }

@@ -42,6 +42,9 @@ void bp_experts_balance_backward(bp_builder *builder, const bp_experts *experts,
 /* Numbers of builder->balance. */
 uint64_t bp_experts_balance_words(uint64_t experts, uint64_t routers);
 
+/* Whether a weight of them, or its adapter, is trained. */
+bool bp_experts_trained(const bp_builder *builder, uint32_t weight);
+
 /* gate_up (rows * chosen, 2 inner) of x (rows, width). */
 void bp_experts_enter(bp_builder *builder, const bp_experts *experts, uint64_t rows, bp_ref x,
                       bp_ref routing, bp_ref gate_up);

@@ -56,7 +56,7 @@ static bool enter_fits(const bp_block *block, const bp_node *node)
 
 static bool enter_trains(const bp_builder *builder, const bp_node *node)
 {
-    return bp_build_trainable(builder, node->experts.gate_up);
+    return bp_experts_trained(builder, node->experts.gate_up);
 }
 
 static void enter_forward(const block_run *run, const bp_node *node)
@@ -93,7 +93,7 @@ static bool leave_fits(const bp_block *block, const bp_node *node)
 
 static bool leave_trains(const bp_builder *builder, const bp_node *node)
 {
-    return bp_build_trainable(builder, node->experts.down);
+    return bp_experts_trained(builder, node->experts.down);
 }
 
 static void leave_forward(const block_run *run, const bp_node *node)

@@ -106,12 +106,16 @@ def stream(name, kind, v, tokens, seed):
     config = config_of(kind, v)
     model = families.draw(CLASSES[kind][1](config), generator)
     if v.get("rank"):
-        model = families.adapted(model, v, ["q_proj", "v_proj"], generator)
-        v = {**v, "all_linear": 2} # of attention alone: tests/fixtures/plans/family_case.c
+        parameters = ["experts.gate_up_proj", "experts.down_proj"][:v.get("parameters", 0)]
+        model = families.adapted(model, v, ["q_proj", "v_proj"], generator, parameters)
+        v = {**v, "all_linear": 2 + len(parameters)} # no dense layer: tests/fixtures/plans/family_case.c
     text = json.dumps({**config.to_dict(), "architectures": [CLASSES[kind][1].__name__]}).encode()
     save = families.save_file
 
     def save_with_config(tensors, path, metadata):
+        for name in [n for n in tensors if ".experts." in n and n.endswith("lora_B.weight")]:
+            b = tensors[name] # (out, r * experts) in PEFT's files, (experts, out, r) in a plan
+            tensors[name] = np.ascontiguousarray(b.reshape(b.shape[0], -1, v["experts"]).transpose(2, 0, 1))
         tensors["config"] = np.frombuffer(text, np.uint8).copy()
         save(tensors, path, metadata=metadata)
 
@@ -144,6 +148,9 @@ def main():
     stream("qwen2_moe_some_layers", "qwen2_moe", {**shared, "layers": 5, "every": 2, "alone": [3], "renormalise": 1,
                                                   "balance": 0.1, "accumulation": 2, "window": 3, "near": 4}, 40, 96)
     stream("qwen2_moe_lora", "qwen2_moe", {**shared, "rank": 3, "alpha": 6, "untied": 1, "qkv_bias": 0}, 40, 97)
+    stream("qwen2_moe_expert_lora", "qwen2_moe", {**shared, "rank": 3, "alpha": 6, "untied": 1, "parameters": 2}, 40, 98)
+    stream("qwen3_moe_expert_lora", "qwen3_moe", {**base, "rank": 2, "alpha": 5, "untied": 1, "parameters": 1, "chosen": 3,
+                                                  "renormalise": 1, "balance": 0.2, "accumulation": 2}, 40, 99)
     stream("qwen3_moe_balanced", "qwen3_moe",
            {**base, "layers": 3, "alone": [1], "untied": 1, "experts": 6, "accumulation": 2, "balance": 0.5}, 43, 92)
     stream("olmoe_balanced_lora", "olmoe", {**own, "rank": 3, "alpha": 6, "untied": 1, "batch": 3, "balance": 0.3}, 40, 93)

@@ -146,14 +146,14 @@ def llama_config(v, qwen=False, **more):
         mlp_bias=bool(v.get("mlp_bias")), **common)
 
 
-def adapted(model, v, targets, generator):
+def adapted(model, v, targets, generator, parameters=None):
     """The model with adapters of random A and B; everything else is frozen."""
     every = "all-linear"
     if isinstance(model, transformers.BertForSequenceClassification):
         every = ["query", "key", "value", "intermediate.dense", "output.dense"] # of the blocks: not the pooler
     config = peft.LoraConfig(
         r=v["rank"], lora_alpha=v["alpha"], lora_dropout=0.0, use_rslora=bool(v.get("rslora")),
-        target_modules=every if v.get("all_linear") else targets,
+        target_modules=every if v.get("all_linear") else targets, target_parameters=parameters or None,
         task_type="SEQ_CLS" if v.get("task") else "CAUSAL_LM")
     model = peft.get_peft_model(model, config).double()
     with torch.no_grad():

@@ -227,15 +227,70 @@ first=$state arena=$(json arena_bytes)
 same "${adapters[@]}" --gradient-checkpointing full --threads 2 "${offload[@]}"
 [[ $(json arena_bytes) -lt $arena ]]
 check $? "with a smaller arena" "$(json arena_bytes) for $arena"
-for target in all-linear gate_proj up_proj,q_proj mlp.down_proj gate; do
-    expect 2 'adapters of experts and their router are not implemented' \
-        plan --model tiny-qwen3-moe --lora-r 2 --target-modules $target
+none='names no dense layer of this model'
+for target in gate_proj up_proj,q_proj mlp.down_proj gate experts q_proj,mlp.experts; do
+    expect 2 "$none" plan --model tiny-qwen3-moe --lora-r 2 --target-modules $target
 done
-none='adapters of experts and their router are not implemented'
-expect 2 "$none" plan --model tiny-qwen3-moe --lora-r 2 --target-modules '.*(q_proj|gate_proj)'
-expect 2 "$none" plan --model tiny-qwen3-moe --lora-r 2 --target-modules '.*(q_proj|1\.mlp\.experts\.5\.(up|down)_proj)'
-expect 2 "$none" plan --model tiny-mixtral --lora-r 2 --target-modules q_proj,w1 --exclude-modules v_proj
-expect 2 "$none" plan --model tiny-olmoe --lora-r 2 --target-modules '.*(v_proj|gate)'
+expect 2 'is chosen for an adapter' plan --model tiny-qwen3-moe --lora-r 2 --target-modules '.*(gate_proj|experts.down_proj)'
+for targets in 'all-linear' '.*(q_proj|gate_proj)' 'all-linear,experts.down_proj'; do
+    run plan --model tiny-qwen3-moe --lora-r 2 --target-modules "$targets"
+    check "$code" "$targets takes what there is" "$err"
+done
+
+# Adapters of experts: PEFT's target_parameters.
+both=(--model "$q" --lora-r 2 --target-modules q_proj,experts.gate_up_proj,experts.down_proj --max-steps 3
+    --per-device-train-batch-size 4 --learning-rate 3e-2)
+digest both "${both[@]}" --gradient-checkpointing none --threads 1
+first=$state
+for how in '--gradient-checkpointing full --threads 2' '--gradient-checkpointing memory-poor --kernels portable' \
+    '--sequence-chunk 8 --poison'; do
+    read -ra options <<<"$how"
+    same "${both[@]}" "${options[@]}"
+done
+same "${both[@]}" --gradient-checkpointing full --threads 2 "${offload[@]}"
+digest cut "${both[@]}" --stop-at-step 2
+digest cut "${both[@]}" --resume
+[[ $state == "$first" ]]
+check $? 'resumed, the same state' "$state for $first"
+grep -q '"target_modules": \["q_proj"\]' "$work/both/adapter_config.json" &&
+    grep -q '"target_parameters": \["experts.gate_up_proj", "experts.down_proj"\]' "$work/both/adapter_config.json"
+check $? 'targets are written where PEFT looks for them' "$(cat "$work/both/adapter_config.json")"
+names=$(grep -aoE 'layers\.1\.mlp\.experts\.[a-z_A-Z.]*weight":\{"dtype":"F32","shape":\[[0-9,]*' "$work/both/adapter_model.safetensors" | sort)
+[[ $names == *'experts.base_layer.lora_A.weight":{"dtype":"F32","shape":[12,64'*'experts.base_layer.lora_B.weight":{"dtype":"F32","shape":[96,12'*'experts.lora_A.weight":{"dtype":"F32","shape":[12,48'*'experts.lora_B.weight":{"dtype":"F32","shape":[64,12'* ]]
+check $? 'tensors have the names and shapes of PEFT' "$names"
+for form in '' --bf16 '--load-in-4bit'; do
+    digest "form$form" "${both[@]}" --threads 1 $form
+    first=$state
+    same "${both[@]}" --threads 2 $form --gradient-checkpointing full
+done
+run eval --model "$q" --data "$work/text" --max-seq-length 16 --json
+plain=$(json loss)
+run eval --model "$q" --adapter "$work/both" --data "$work/text" --max-seq-length 16 --json
+loss=$(json loss)
+run export --model "$q" --adapter "$work/both" --merge --to "$work/both-merged"
+run export --model "$q" --adapter "$work/both" --merge --to "$work/both-merged.gguf"
+for form in both-merged both-merged.gguf; do
+    run eval --model "$work/$form" --data "$work/text" --max-seq-length 16 --json
+    [[ -n $loss && $loss != "$plain" && $(printf %.5f "$(json loss)") == "$(printf %.5f "$loss")" ]]
+    check $? "$form: merged they give the same loss" "$loss $out$err"
+done
+run export --model "$work/fused" --adapter "$work/both" --merge --to "$work/fused-merged"
+[[ $code -eq 0 ]] && cmp "$work/both-merged/model.safetensors" "$work/fused-merged/model.safetensors"
+check $? 'and into experts in one tensor' "$out$err"
+digest one --model "$q" --lora-r 3 --target-modules mlp.experts.gate_up_proj --max-steps 2 --per-device-train-batch-size 4
+grep -aq 'mlp.experts.lora_B.weight' "$work/one/adapter_model.safetensors" && ! grep -aq base_layer "$work/one/adapter_model.safetensors"
+check $? 'one weight alone is not wrapped'
+first=$(sha256sum <"$work/one/adapter_model.safetensors")
+sed -i 's/"mlp.experts.gate_up_proj"/"gate_up_proj"/' "$work/one/adapter_config.json"
+run train "${common[@]}" --model "$q" --adapter "$work/one" --max-steps 1 --learning-rate 0 --output-dir "$work/two" --save-dtype fp32
+[[ $code -eq 0 && $(sha256sum <"$work/two/adapter_model.safetensors") == "$first" ]]
+check $? 'an adapter that PEFT calls by one word is read and written' "$out$err"
+expect 2 'adapters of experts have no magnitudes and no dropout' plan "${both[@]::6}" --lora-dropout 0.1
+expect 2 'adapters of experts have no magnitudes and no dropout' plan "${both[@]::6}" --use-dora
+sed 's/"gate_up_proj"/"router.weight"/' "$work/one/adapter_config.json" >"$work/c.json" && mv "$work/c.json" "$work/one/adapter_config.json"
+expect 4 'target_parameters: parameters other than experts.gate_up_proj' eval --model "$q" --adapter "$work/one" --data "$work/text"
+sed -i 's/"router.weight"/"gate_up_proj"/' "$work/one/adapter_config.json"
+expect 4 'experts' eval --model "$work/tiny-olmoe" --adapter "$work/one" --data "$work/text"
 for targets in '.*(q|o)_proj' 'q_proj,v_proj --exclude-modules v_proj'; do
     read -ra options <<<"$targets"
     run plan --model tiny-qwen3-moe --lora-r 2 --target-modules "${options[@]}"

@@ -30,7 +30,6 @@ form() {
 # verifies layers-18.9fc8
 for family in $families; do
     model=${from[$family]:-none} targets=all-linear
-    [[ $model != *moe && $model != tiny-mixtral ]] || targets=q_proj,k_proj,v_proj,o_proj
     case $family in
     qwen2 | xlm_roberta) # names of families that have no small model of their own
         run train --model "$model" --data "$work/my.txt" --max-steps 0 --max-seq-length 32 --quiet --output-dir "$work/$family"

@@ -246,8 +246,9 @@ static const option table[] = {
      "PEFT's bias: the biases to train beside adapters, all or those of the adapted layers. PEFT's "
      "own lora_bias is another option, and not implemented"},
     {"target-modules", OPTION_TEXT, SHAPES, AT(target_modules), 0, 0, NULL, "NAME,..", true,
-     "the layers with adapters (dense, convolutions, token embedding): ends of names, or a regular "
-     "expression for whole names as in re.fullmatch; all-linear: all of the blocks. Default: "
+     "the layers with adapters (dense, convolutions, token embedding, experts.gate_up_proj and "
+     "experts.down_proj): ends of names, or a regular expression for whole names as in "
+     "re.fullmatch; all-linear: all of the blocks. Default: "
      "c_attn (gpt2), q_proj,v_proj (llama), query,value (bert), convolution (resnet)"},
     {"exclude-modules", OPTION_TEXT, SHAPES, AT(exclude_modules), 0, 0, NULL, "NAME,..", true,
      "the layers without adapters, in the same forms"},

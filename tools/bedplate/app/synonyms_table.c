@@ -356,10 +356,10 @@ static const synonym table[] = {
            "true=all-linear|false=!leave it out, or give --target-modules"),
     NEAR("lora-attn-modules", "--target-modules names layers, such as q_proj,v_proj"),
     NEAR("apply-lora-to*", "--target-modules names layers, such as gate_proj,up_proj,down_proj"),
-    NEAR("target-parameters", "--target-modules names layers; adapters of bare parameters are not "
-                              "implemented"),
-    NEAR("lora-target-parameters", "--target-modules names layers; adapters of bare parameters are "
-                                   "not implemented"),
+    NEAR("target-parameters", "--target-modules takes weights of experts by their names, such as "
+                              "experts.gate_up_proj"),
+    NEAR("lora-target-parameters", "--target-modules takes weights of experts by their names, such "
+                                   "as experts.gate_up_proj"),
     VALUES("modules-to-save", "trainable", SYNONYM_MODULES),
     VALUES("lora-modules-to-save", "trainable", SYNONYM_MODULES),
     VALUES("additional-target", "trainable", SYNONYM_MODULES),

@@ -20,7 +20,9 @@ typedef enum bp_tensor_layout {
                        has before it, which no token has, are not there, and read as zeros */
     BP_LAYOUT_RAISED, /* every element is one more in the file: norms that Bedplate and Hugging
                        Face keep about 0 */
-    BP_LAYOUT_PIECES  /* several tensors in the file: tools/formats/hf/tensor_pieces.h */
+    BP_LAYOUT_PIECES, /* several tensors in the file: tools/formats/hf/tensor_pieces.h */
+    BP_LAYOUT_EXPERTS /* (out, r * experts) in the file, the expert the fastest, of (experts, out,
+                         r): the B of experts in PEFT's files */
 } bp_tensor_layout;
 
 /* Parameters whose names match `ours` are called `theirs` in the file (patterns of hf_names.h). */

@@ -97,6 +97,19 @@ static bp_status number_parameters(loading *l, bool all)
     return BP_OK;
 }
 
+/* An adapter's A of experts, (experts, r, in), is (experts * r, in) in a file; B, (experts, out,
+ * r), the transposed of (experts, out * r). */
+static void want_experts(loading *l, uint32_t p)
+{
+    const uint64_t *shape = parameter_of(l, p)->shape;
+    bp_wanted *wanted = &l->wanted[p];
+    const bool b = bp_adapter_transposed(&l->runtime->plan->builder, l->numbers[p]);
+    wanted->rank = 2;
+    wanted->shape[0] = b ? shape[0] : shape[0] * shape[1];
+    wanted->shape[1] = b ? shape[1] * shape[2] : shape[2];
+    wanted->shape[2] = shape[1];
+}
+
 /* The runtime's parameters as what a file must hold. */
 static bp_status list_wanted(loading *l)
 {
@@ -110,6 +123,9 @@ static bp_status list_wanted(loading *l)
         l->wanted[p] = (bp_wanted){.name = hf_weights_name_of(l->runtime, l->numbers[p]),
                                    .rank = parameter->rank};
         memcpy(l->wanted[p].shape, parameter->shape, sizeof parameter->shape);
+        if (parameter->base != BP_NO_PARAMETER && parameter->rank == 3) {
+            want_experts(l, p);
+        }
     }
     return BP_OK;
 }
@@ -719,7 +735,14 @@ static bp_status list_weights(loading *l, const uint8_t *types, bp_tensor_entry 
                                    .rank = parameter->rank,
                                    .handle = l->numbers[p]};
         memcpy(entry->shape, parameter->shape, parameter->rank * sizeof parameter->shape[0]);
-        if (bp_adapter_transposed(&l->runtime->plan->builder, l->numbers[p])) {
+        const bool transposed = bp_adapter_transposed(&l->runtime->plan->builder, l->numbers[p]);
+        if (l->adapters && parameter->base != BP_NO_PARAMETER && parameter->rank == 3) {
+            entry->rank = 2;
+            entry->shape[0] =
+                transposed ? parameter->shape[1] : parameter->shape[0] * parameter->shape[1];
+            entry->shape[1] =
+                transposed ? parameter->shape[2] * parameter->shape[0] : parameter->shape[2];
+        } else if (transposed) {
             entry->shape[0] = parameter->shape[1];
             entry->shape[1] = parameter->shape[0];
         }

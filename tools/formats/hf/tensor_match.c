@@ -181,6 +181,21 @@ static bool same_shape(const bp_wanted *wanted, const bp_tensor_view *view)
     return same;
 }
 
+/* The transposed matrix that the B of experts is in a file. `wanted` is (experts, out * r), with
+ * out behind it. */
+static bool see_experts(const bp_wanted *wanted, bp_tensor_entry *entry, uint32_t part,
+                        bp_tensor_heads heads, bp_tensor_view *view)
+{
+    const uint64_t experts = wanted->shape[0], out = wanted->shape[2];
+    if (entry->rank != 2 || entry->shape[0] != out || entry->shape[1] % experts != 0 ||
+        !bp_tensor_view_of(view, part, entry, BP_LAYOUT_PLAIN, heads)) {
+        return false;
+    }
+    view->shape[0] = out * (entry->shape[1] / experts);
+    view->shape[1] = experts;
+    return bp_tensor_view_transpose(view, BP_LAYOUT_TRANSPOSED, heads);
+}
+
 /* A tensor as it lies in the file, or the matrix that its codes stand for; NULL entry: it does not
  * fit.
  */
@@ -193,6 +208,9 @@ static bp_status see(const matching *g, size_t index, const bp_tensor_rule *rule
     }
     if (bnb.form != BP_QUANTISED_NONE && rule->form == BP_LAYOUT_PLAIN) {
         bp_tensor_view_codes(view, &bnb, g->m->input_major);
+    } else if (rule->form == BP_LAYOUT_EXPERTS) {
+        view->entry =
+            see_experts(&g->m->wanted[index], entry, part, g->m->heads, view) ? entry : NULL;
     } else if (!bp_tensor_view_of(view, part, entry, rule->form, g->m->heads)) {
         view->entry = NULL;
     }

@@ -269,6 +269,33 @@ static bp_status load_table(const bp_lora *lora, bp_tensor_set *set, const bp_we
     return load_factors(lora, set, wanted, &form, pair, room, error);
 }
 
+/* Of all experts of a layer: A (experts * r, in), B (out, r * experts). */
+static bp_status load_experts(const bp_lora *lora, bp_tensor_set *set, const bp_wanted *wanted,
+                              bp_merge_pair *pair, bp_staging *room, bp_error *error)
+{
+    static const char a[] = ".lora_A.weight", b[] = ".lora_B.weight";
+    char name[NAME_BYTES];
+    memcpy(name, prefix, sizeof prefix - 1);
+    char *module = name + sizeof prefix - 1;
+    if (!bp_adapter_experts_module(lora, wanted->name, module,
+                                   sizeof name - sizeof prefix - sizeof a)) {
+        return BP_OK;
+    }
+    char *end = module + strlen(module);
+    pair->experts = wanted->shape[0];
+    pair->rank = lora->rank;
+    pair->scale = (float)bp_adapter_scale(lora, (bp_lora_part){lora->rank, lora->alpha});
+    pair->in = wanted->shape[2];
+    pair->out = wanted->shape[1];
+    memcpy(end, a, sizeof a);
+    BP_TRY(load_one(set, name, pair->experts * pair->rank, pair->in, room, &pair->a, error));
+    memcpy(end, b, sizeof b);
+    BP_TRY(load_one(set, name, pair->out, pair->rank * pair->experts, room, &pair->b, error));
+    return (pair->a == NULL) != (pair->b == NULL)
+               ? foreign(error, "an adapter has one of its two tensors only", name)
+               : BP_OK;
+}
+
 static bp_status load_pair(const bp_lora *lora, bool input_major, bp_tensor_set *set,
                            const bp_weight_source *source, size_t index, bp_merge_pair *pair,
                            bp_staging *room, bp_error *error)
@@ -281,6 +308,9 @@ static bp_status load_pair(const bp_lora *lora, bool input_major, bp_tensor_set 
         return load_table(lora, set, source, wanted, pair, room, error);
     }
     BP_TRY(load_rows(lora, set, wanted, pair, room, error));
+    if (wanted->rank == 3) {
+        return load_experts(lora, set, wanted, pair, room, error);
+    }
     const bool convolution = is_convolution(wanted);
     if ((wanted->rank != 2 && !convolution) ||
         !merge_name_of(wanted->name, weight, ".lora_A.weight", name)) {
@@ -419,6 +449,27 @@ bool bp_merge_changes(const struct bp_merge *merge, size_t index)
     return pair->a != NULL || pair->whole != NULL || pair->rows != NULL;
 }
 
+/* The same of experts, whose elements of a view may be those of one of several tensors. */
+static void add_experts(const bp_merge_pair *pair, const bp_tensor_view *view, uint64_t first,
+                        size_t count, float *values)
+{
+    const bool pieces = view->out.rule != NULL;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t run = 0, element = first + i;
+        element =
+            pieces ? bp_tensor_pieces_element(&view->out, view->index, element, &run) : element;
+        const uint64_t row = element / pair->in, in = element % pair->in;
+        const uint64_t expert = row / pair->out, out = row % pair->out;
+        const float *a = pair->a + expert * pair->rank * pair->in + in;
+        const float *b = pair->b + out * pair->rank * pair->experts + expert;
+        float sum = 0.0f;
+        for (uint32_t k = 0; k < pair->rank; k++) {
+            sum = fmaf(b[k * pair->experts], a[k * pair->in], sum);
+        }
+        values[i] += sum * pair->scale;
+    }
+}
+
 void bp_merge_add(const struct bp_merge *merge, const bp_weight_source *source, size_t index,
                   const bp_tensor_view *view, uint64_t first, size_t count, float *values)
 {
@@ -427,6 +478,10 @@ void bp_merge_add(const struct bp_merge *merge, const bp_weight_source *source, 
     const float *trained = NULL;
     uint64_t looked = UINT64_MAX; /* the row that `trained` is of */
     if (!bp_merge_changes(merge, index)) {
+        return;
+    }
+    if (pair->experts > 0) {
+        add_experts(pair, view, first, count, values);
         return;
     }
     const uint64_t columns = merge_columns(view->rank, view->shape);

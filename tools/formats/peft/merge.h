@@ -16,7 +16,9 @@ typedef struct bp_merge_pair {
     float *factor;  /* (out), m / n; NULL: there are no magnitudes */
     uint64_t in;    /* of a convolution what a window sees */
     uint64_t out;
-    bool turned;            /* the parameter is (in, out) */
+    uint64_t
+        experts; /* a is (experts, rank, in) then, and b (out, rank, experts); 0: it is of one */
+    bool turned; /* the parameter is (in, out) */
     const float *rows;      /* (row_count, in) in place of rows `tokens` of it; or NULL */
     const uint32_t *tokens; /* the adapter's */
     uint32_t row_count;

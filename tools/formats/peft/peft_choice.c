@@ -191,9 +191,17 @@ static double pattern_value(const bp_peft_patterns *patterns, const char *module
     return otherwise;
 }
 
+/* Weights of experts may stand beside it. */
 static bool is_all(const bp_peft_list *targets)
 {
-    return targets->count == 1 && strcmp(targets->item[0], "all-linear") == 0;
+    bool all = targets->count > 0 && !targets->expression;
+    bool said = false;
+    for (uint32_t i = 0; i < targets->count && all; i++) {
+        const bool linear = strcmp(targets->item[i], "all-linear") == 0;
+        said = said || linear;
+        all = linear || bp_adapter_names_experts(targets->item[i], NULL);
+    }
+    return all && said;
 }
 
 /* PEFT asks for the layer of a module by a name's end only, not by all of a name. Layers go with

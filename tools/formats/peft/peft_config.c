@@ -7,6 +7,7 @@
 #include "core/base/number.h"
 #include "core/base/json.h"
 #include "core/base/storage.h"
+#include "core/plan/adapter.h"
 
 #define READ_BYTES 4096
 #define TEXT_BYTES 4096
@@ -18,12 +19,11 @@ static const char where[] = "adapter_config.json";
 static const struct {
     const char *key;
     const char *text;
-} plain[] = {{"megatron_config", ""},        {"loftq_config", ""},      {"eva_config", ""},
-             {"corda_config", ""},           {"layer_replication", ""}, {"lora_bias", ""},
-             {"target_parameters", ""},      {"use_qalora", ""},        {"use_bdlora", ""},
-             {"arrow_config", ""},           {"kasa_config", ""},       {"lora_ga_config", ""},
-             {"monteclora_config", ""},      {"velora_config", ""},     {"ensure_weight_tying", ""},
-             {"alora_invocation_tokens", ""}};
+} plain[] = {{"megatron_config", ""}, {"loftq_config", ""},        {"eva_config", ""},
+             {"corda_config", ""},    {"layer_replication", ""},   {"lora_bias", ""},
+             {"use_qalora", ""},      {"use_bdlora", ""},          {"arrow_config", ""},
+             {"kasa_config", ""},     {"lora_ga_config", ""},      {"monteclora_config", ""},
+             {"velora_config", ""},   {"ensure_weight_tying", ""}, {"alora_invocation_tokens", ""}};
 
 /* Ways to begin that leave the base as it is. PiSSA, OLoRA, LoftQ, CorDA and LoRA-GA change it:
  * beside the plain base their adapters mean something else. */
@@ -85,6 +85,11 @@ static bp_status take_names(reading *r, const char *key, bp_peft_list *list, boo
     BP_TRY(bp_json_next(&r->json, &event));
     if (event.kind == BP_JSON_TEXT) {
         const bool name = !expressions || strcmp(event.text, "all-linear") == 0;
+        if (!name && list->count > 0) {
+            return peft_config_refuse(r, key,
+                                      "an expression stands alone: beside one no "
+                                      "target_parameters are implemented");
+        }
         return name ? add_name(r, key, list, &event)
                     : peft_config_take(r, key,
                                        bp_peft_add_expression(&r->config->choice, list, event.text,
@@ -102,6 +107,44 @@ static bp_status take_names(reading *r, const char *key, bp_peft_list *list, boo
             return BP_OK;
         }
         BP_TRY(add_name(r, key, list, &event));
+    }
+}
+
+/* Weights of experts join the targets; PEFT takes the end of a name, which may be one word. */
+static bp_status take_parameters(reading *r, const char *key)
+{
+    static const char experts[] = "experts.";
+    bp_json_event event;
+    BP_TRY(bp_json_next(&r->json, &event));
+    if (event.kind == BP_JSON_NULL) {
+        return BP_OK;
+    }
+    if (event.kind != BP_JSON_ARRAY_BEGIN) {
+        return peft_config_refuse(r, key, "the value is not a list of names");
+    }
+    for (;;) {
+        char name[128];
+        BP_TRY(bp_json_next(&r->json, &event));
+        if (event.kind == BP_JSON_ARRAY_END) {
+            return BP_OK;
+        }
+        const size_t more =
+            event.kind == BP_JSON_TEXT && strchr(event.text, '.') == NULL ? sizeof experts - 1 : 0;
+        memcpy(name, experts, sizeof experts);
+        BP_TRY(copy_text(r, key, &event, name + more, sizeof name - more));
+        if (!bp_adapter_names_experts(name, NULL)) {
+            return peft_config_refuse(r, key,
+                                      "parameters other than experts.gate_up_proj and "
+                                      "experts.down_proj are not implemented");
+        }
+        if (r->config->choice.targets.expression) {
+            return peft_config_refuse(r, key,
+                                      "target_modules is an expression: beside one no "
+                                      "target_parameters are implemented");
+        }
+        BP_TRY(peft_config_take(
+            r, key,
+            bp_peft_add_name(&r->config->choice, &r->config->choice.targets, name, strlen(name))));
     }
 }
 
@@ -356,6 +399,9 @@ static bp_status peft_config_take_value(reading *r, const char *key)
     }
     if (strcmp(key, "target_modules") == 0) {
         return take_names(r, key, &choice->targets, true);
+    }
+    if (strcmp(key, "target_parameters") == 0) {
+        return take_parameters(r, key);
     }
     if (strcmp(key, "exclude_modules") == 0) {
         return take_names(r, key, &choice->excluded, true);

@@ -172,10 +172,36 @@ static bool put_adapted(bp_json_writer *json, const bp_builder *builder)
     return any;
 }
 
+/* Those of the targets that are, or are not, weights of experts. */
+static void put_some(bp_json_writer *json, const char *key, const bp_lora *lora, bool experts)
+{
+    bp_json_put_open(json, key, '[');
+    for (uint32_t t = 0; t < lora->target_count; t++) {
+        if (bp_adapter_names_experts(lora->targets[t], NULL) == experts) {
+            bp_json_put_text(json, NULL, lora->targets[t]);
+        }
+    }
+    bp_json_put_close(json);
+}
+
 static void put_targets(bp_json_writer *json, const bp_builder *builder)
 {
     const bp_lora *lora = &builder->spec->lora;
     const bp_peft_choice *choice = bp_peft_choice_of(lora);
+    uint32_t experts = 0, all = 0;
+    for (uint32_t t = 0; t < lora->target_count; t++) {
+        experts += bp_adapter_names_experts(lora->targets[t], NULL) ? 1 : 0;
+        all += strcmp(lora->targets[t], "all-linear") == 0 ? 1 : 0;
+    }
+    if (experts > 0) {
+        if (all > 0) {
+            put_all_linear(json, builder->spec);
+        } else {
+            put_some(json, "target_modules", lora, false);
+        }
+        put_some(json, "target_parameters", lora, true);
+        return;
+    }
     if (choice != NULL && choice->targets.expression) {
         put_names(json, "target_modules", &choice->targets);
     } else if (lora->target_count == 1 && strcmp(lora->targets[0], "all-linear") == 0) {

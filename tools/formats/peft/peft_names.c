@@ -21,8 +21,12 @@
         OLDER older ".bias", PEFT_PREFIX NEWER newer ".base_layer.bias", BP_LAYOUT_PLAIN           \
     }
 
-#define SAME_RULES 4
+#define SAME_RULES 6
 static const bp_tensor_rule peft_rules[] = {
+    {PEFT_PREFIX "*.experts.lora_B.weight", PEFT_PREFIX "*.experts.lora_B.weight",
+     BP_LAYOUT_EXPERTS},
+    {PEFT_PREFIX "*.experts.base_layer.lora_B.weight",
+     PEFT_PREFIX "*.experts.base_layer.lora_B.weight", BP_LAYOUT_EXPERTS},
     {PEFT_PREFIX "*.lora_embedding_A", PEFT_PREFIX "*.lora_embedding_A", BP_LAYOUT_TRANSPOSED},
     {PEFT_PREFIX "*", PEFT_PREFIX "*", BP_LAYOUT_PLAIN},
     {"*", PEFT_PREFIX "*", BP_LAYOUT_PLAIN},
@@ -108,7 +112,7 @@ bp_status bp_peft_get_transposed(bp_runtime *runtime, uint32_t number, uint64_t 
                                  float *values, size_t count)
 {
     const bp_parameter *p = &runtime->plan->builder.parameters[number];
-    const uint64_t rows = p->shape[0], rank = p->shape[1];
+    const uint64_t rows = p->shape[0], rank = p->count / rows;
     const uint64_t most = rank < 1024 ? 1024 / rank : 1;
     float read[1024];
     for (size_t done = 0; done < count;) {
