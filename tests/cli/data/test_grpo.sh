@@ -71,6 +71,17 @@ for type in grpo dr_grpo bnpo gspo cispo sapo luspo rloo reinforce_plus_plus; do
     check $code "--loss-type $type" "$out$err"
 done
 
+# Tokens of low entropy: of all that are drawn less is learned, the same for any slots.
+# verifies policy-7.8fa0
+run "${how[@]}" --max-steps 3 --top-entropy-quantile 0.3 --output-dir "$work/q"
+top=$(state)
+run "${how[@]}" --max-steps 3 --top-entropy-quantile 0.3 --slots 3 --threads 1 --loss-chunk-rows 5 --output-dir "$work/r"
+[[ $code -eq 0 && -n $top && $(state) == "$top" ]]
+check $? "--top-entropy-quantile: the same state" "$out$err"
+run "${how[@]}" --max-steps 3 --output-dir "$work/r" --overwrite-output-dir
+[[ $code -eq 0 && $(state) != "$top" ]]
+check $? "another than that of all tokens" "$out$err"
+
 # A task of more than one answer, from a model that has seen a little of it: digits are copied.
 for ((i = 0; i < 512; i++)); do
     d=$(printf '%04d' $((i * 7919 % 10000)))

@@ -396,6 +396,9 @@ static const option table[] = {
      "grpo: the number of steps on the same completions; ratios beyond the bounds are clipped"},
     {"mask-truncated-completions", OPTION_FLAG, LEARNS, AT(mask_truncated), 0, 0, "false", NULL,
      true, "grpo: nothing is learned from completions without an end token; their rewards count"},
+    {"top-entropy-quantile", OPTION_REAL, LEARNS, AT(policy_top_entropy), 0, 1, "1", "F", true,
+     "grpo: only tokens whose entropy lies in the highest share F of those of the step count for "
+     "the loss; 1: all"},
     {"label-smoothing", OPTION_REAL, READS, AT(pair_smoothing), 0, 0.499999, "0", "F", true,
      "dpo with the loss type sigmoid, and simpo: the probability that a pair is swapped"},
     {"simpo-gamma", OPTION_REAL, READS, AT(simpo_gamma), 0, 1e6, "0.5", "F", true,

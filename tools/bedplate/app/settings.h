@@ -184,6 +184,7 @@ typedef struct settings {
     double policy_delta;       /* 0: none */
     const char *scale_rewards; /* group|batch|none */
     bool mask_truncated;
+    double policy_top_entropy; /* 1: every token counts */
     uint64_t num_iterations;
     path_list rewards;          /* "NAME[:ARGS]" */
     const char *reward_weights; /* "F,F,.."; NULL: 1 each */

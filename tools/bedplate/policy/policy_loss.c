@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "arena/sort.h"
 #include "core/base/math.h"
 
 static const policy_rule rules[] = {
@@ -124,7 +125,10 @@ static void row_loss(const policy_numbers *n, const policy_rows *rows, uint32_t 
         if (!whole) {
             rho = rows->old != NULL ? bp_exp(x - rows->old[t]) : 1.0;
         }
-        const double l = token_loss(n, a, rho, x, &of_rho);
+        double l = token_loss(n, a, rho, x, &of_rho);
+        if (rows->dull != NULL && rows->dull[t]) {
+            l = of_rho = 0.0;
+        }
         if (rows->ref != NULL && n->beta > 0.0) {
             kl = divergence(n, x, rows->ref[t], rho, of_kl);
         }
@@ -174,6 +178,37 @@ void policy_loss(const policy_numbers *numbers, const policy_rows *rows, double 
     told->high_mean /= of;
     told->region_mean = told->low_mean + told->high_mean;
     told->low_min = counted > 0 ? told->low_min : 0.0;
+}
+
+static bool entropy_before(const void *context, uint32_t a, uint32_t b)
+{
+    const float *entropies = context;
+    return entropies[a] < entropies[b];
+}
+
+void policy_entropy_mask(const policy_rows *rows, const float *entropies, double top,
+                         uint32_t *order, uint32_t *spare, bool *dull)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < rows->count; i++) {
+        for (uint32_t k = 0; k < row_tokens(rows, i); k++) {
+            order[count++] = rows->first[i] + k;
+        }
+    }
+    memset(dull, 0, rows->first[rows->count] * sizeof *dull);
+    if (count == 0) {
+        return;
+    }
+    bp_sort(order, spare, count, entropy_before, entropies);
+    const float rank = (float)(1.0 - top) * (float)(count - 1);
+    const uint32_t below = (uint32_t)rank, above = below + 1 < count ? below + 1 : below;
+    const float share = rank - (float)below, low = entropies[order[below]];
+    const float step = entropies[order[above]] - low;
+    const float threshold =
+        share < 0.5f ? low + share * step : entropies[order[above]] - step * (1.0f - share);
+    for (uint32_t t = 0; t < rows->first[rows->count]; t++) {
+        dull[t] = entropies[t] < threshold;
+    }
 }
 
 void policy_mean(const double *values, uint32_t count, uint32_t pitch, double *mean, double *std)

@@ -75,6 +75,7 @@ typedef struct policy_rows {
     const double *ref; /* NULL: beta is 0 */
     const float *advantages;
     const bool *masked; /* those whose tokens do not count; NULL: none */
+    const bool *dull;   /* (tokens) those whose l does not count, but the divergence; NULL: none */
 } policy_rows;
 
 /* Means over tokens that count; clipping at the sequence level over completions. */
@@ -91,6 +92,12 @@ typedef struct policy_told {
  * have an infinite x, old or ref. Cost: some exponentials a token. */
 void policy_loss(const policy_numbers *numbers, const policy_rows *rows, double *slopes,
                  policy_told *told);
+
+/* Which tokens are dull: those whose entropy lies below the quantile 1 - top (from 0 to 1) of the
+ * entropies of tokens that count, between which it is linear. In fp32, as torch.quantile has it.
+ * `order` and `spare`: room for as many indices as there are tokens. rows->dull is not read. */
+void policy_entropy_mask(const policy_rows *rows, const float *entropies, double top,
+                         uint32_t *order, uint32_t *spare, bool *dull);
 
 /* Rewards' spread, over those that are numbers. */
 typedef struct policy_spread {

@@ -158,14 +158,20 @@ static uint64_t policy_lay_out(policy_run *p, char *at)
     p->totals = policy_piece(at, &used, n, sizeof *p->totals);
     p->advantages = policy_piece(at, &used, n, sizeof *p->advantages);
     p->masked = policy_piece(at, &used, n, sizeof *p->masked);
+    p->entropies = policy_piece(at, &used, tokens, sizeof *p->entropies);
+    p->top = p->s->set->policy_top_entropy;
+    p->dull = p->top < 1.0 ? policy_piece(at, &used, tokens, sizeof *p->dull) : NULL;
+    p->order = p->top < 1.0 ? policy_piece(at, &used, 2 * tokens, sizeof *p->order) : NULL;
     p->cases = policy_piece(at, &used, n, sizeof *p->cases);
     p->texts = policy_piece(at, &used, n, sizeof *p->texts);
     int32_t *ids = policy_piece(at, &used, tokens, sizeof *ids);
     float *logps = policy_piece(at, &used, tokens, sizeof *logps);
+    float *entropies = policy_piece(at, &used, tokens, sizeof *entropies);
     p->work = policy_piece(at, &used, rollout_bytes(&p->s->spec), 1);
     for (uint64_t i = 0; at != NULL && i < n; i++) {
         p->made[i] = (rollout_completion){.ids = ids + i * p->choice.most,
-                                          .logps = logps + i * p->choice.most};
+                                          .logps = logps + i * p->choice.most,
+                                          .entropies = entropies + i * p->choice.most};
     }
     return used;
 }
@@ -333,6 +339,7 @@ static void policy_count(policy_run *p)
 {
     policy_counts *n = &p->counts;
     double sum = 0.0;
+    uint64_t counted = 0;
     *n = (policy_counts){.tokens = 0};
     for (uint32_t i = 0; i < p->count; i++) {
         const rollout_completion *c = &p->made[i];
@@ -340,8 +347,8 @@ static void policy_count(policy_run *p)
         n->tokens += c->count;
         n->shortest = n->shortest == 0 || c->count < n->shortest ? c->count : n->shortest;
         n->longest = c->count > n->longest ? c->count : n->longest;
-        for (uint32_t k = 0; k < c->count; k++) {
-            sum -= (double)c->logps[k];
+        for (uint32_t k = 0; k < c->count && !p->masked[i]; k++, counted++) {
+            sum += (double)c->entropies[k];
         }
         if (ended) {
             const bool least = n->ended == 0 || c->count < n->ended_shortest;
@@ -351,7 +358,7 @@ static void policy_count(policy_run *p)
             n->ended_longest = c->count > n->ended_longest ? c->count : n->ended_longest;
         }
     }
-    n->surprise = sum / (double)n->tokens;
+    n->entropy = counted > 0 ? sum / (double)counted : 0.0;
 }
 
 /* Advantages of new completions. */
@@ -364,12 +371,17 @@ static void policy_compare(policy_run *p)
         p->masked[i] = p->masks && c->finish == ROLLOUT_LENGTH;
         p->totals[i] = reward_total(&p->rewards, p->scores + (size_t)i * p->rewards.count);
         for (uint32_t k = 0; k < c->count; k++) {
+            p->entropies[used] = c->entropies[k];
             p->old[used++] = (double)c->logps[k];
         }
     }
     p->first[p->count] = used;
     policy_advantages(p->numbers.rule, p->scale, p->totals, p->groups, p->choice.generations,
                       p->advantages, &p->spread);
+    if (p->dull != NULL) {
+        const policy_rows rows = {.count = p->count, .first = p->first, .masked = p->masked};
+        policy_entropy_mask(&rows, p->entropies, p->top, p->order, p->order + used, p->dull);
+    }
 }
 
 /* What an evaluation of the completions goes on with. */
@@ -509,7 +521,8 @@ bp_status policy_prepare(policy_run *p, uint64_t step)
                               .old = first ? NULL : p->old,
                               .ref = p->ref,
                               .advantages = p->advantages,
-                              .masked = p->masked};
+                              .masked = p->masked,
+                              .dull = p->dull};
     policy_loss(&p->numbers, &rows, p->slopes, &p->told);
     p->weighed = step + 1;
     return BP_OK;
@@ -547,7 +560,7 @@ void policy_metrics(const policy_run *p, metric_list *list)
     policy_put_metric(list, "reward", p->spread.mean);
     policy_put_metric(list, "reward_std", p->spread.std);
     policy_put_metric(list, "frac_reward_zero_std", p->spread.flat_groups);
-    policy_put_metric(list, "entropy", n->surprise);
+    policy_put_metric(list, "entropy", n->entropy);
     if (p->ref != NULL) {
         policy_put_metric(list, "kl", p->told.kl);
     }

@@ -21,8 +21,8 @@ typedef struct policy_counts {
     uint64_t tokens;
     uint32_t shortest, longest, ended_shortest, ended_longest; /* 0 where there is none */
     uint64_t ended_tokens;
-    uint32_t ended;  /* by an end token */
-    double surprise; /* the mean of -log p over what was sampled: an estimate of the entropy */
+    uint32_t ended; /* by an end token */
+    double entropy; /* the mean over tokens that count, of the policy that sampled them */
 } policy_counts;
 
 typedef struct policy_run policy_run;
@@ -53,6 +53,10 @@ struct policy_run {
     double *totals;           /* (count) */
     float *advantages;
     bool *masked;
+    float *entropies; /* (tokens), of the policy that sampled */
+    double top;       /* the share of tokens that count, by their entropy; 1: all */
+    bool *dull;       /* (tokens), those that do not; NULL: all do */
+    uint32_t *order;  /* (2 * tokens), to find them */
     reward_case *cases;
     rollout_text *texts;
     void *work;

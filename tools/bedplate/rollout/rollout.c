@@ -120,8 +120,8 @@ static uint32_t rollout_likeliest(const float *z, uint32_t count)
     return best;
 }
 
-uint32_t rollout_draw(const float *logits, uint32_t count, double temperature, double uniform,
-                      float *room, float *logp)
+rollout_drawn rollout_draw(const float *logits, uint32_t count, double temperature, double uniform,
+                           float *room)
 {
     const float factor = temperature > 0.0 ? (float)(1.0 / temperature) : 1.0f;
     for (uint32_t i = 0; i < count; i++) {
@@ -130,11 +130,13 @@ uint32_t rollout_draw(const float *logits, uint32_t count, double temperature, d
     uint32_t id = rollout_likeliest(room, count);
     const float most = bp_row_max(room, count);
     float lane[BP_LANES] = {0.0f};
-    double total = 0.0;
+    double total = 0.0, weighted = 0.0;
     for (uint32_t i = 0; i < count; i++) {
-        room[i] = bp_expf_inline(room[i] - most);
+        const float below = room[i] - most;
+        room[i] = bp_expf_inline(below);
         lane[i % BP_LANES] += room[i];
         total += (double)room[i];
+        weighted += (double)room[i] * (double)below;
     }
     double left = total * uniform;
     for (uint32_t i = 0; i < count && temperature > 0.0; i++) {
@@ -144,8 +146,9 @@ uint32_t rollout_draw(const float *logits, uint32_t count, double temperature, d
             break;
         }
     }
-    *logp = -((most + bp_logf(bp_lanes_sum(lane))) - logits[id] * factor);
-    return id;
+    return (rollout_drawn){.id = id,
+                           .logp = -((most + bp_logf(bp_lanes_sum(lane))) - logits[id] * factor),
+                           .entropy = (float)(bp_log(total) - weighted / total)};
 }
 
 typedef struct rollout {
@@ -181,7 +184,6 @@ static bp_status rollout_next(rollout *r, const rollout_prompt *prompt, uint32_t
                               const float *logits, rollout_completion *c)
 {
     const uint32_t vocabulary = r->runtime->plan->spec.config.vocabulary;
-    float logp = 0.0f;
     if (!bp_elements_finite(BP_F32, logits, vocabulary)) {
         return bp_error_set(r->error, BP_ERR_NONFINITE, where,
                             "the logits are not finite: with these weights values grow beyond "
@@ -189,14 +191,17 @@ static bp_status rollout_next(rollout *r, const rollout_prompt *prompt, uint32_t
                             "--model");
     }
     const double uniform = rollout_uniform(r->choice, prompt->row, generation, c->count);
-    const uint32_t id =
-        rollout_draw(logits, vocabulary, r->choice->temperature, uniform, r->room, &logp);
-    c->ids[c->count] = (int32_t)id;
+    const rollout_drawn drawn =
+        rollout_draw(logits, vocabulary, r->choice->temperature, uniform, r->room);
+    c->ids[c->count] = (int32_t)drawn.id;
     if (c->logps != NULL) {
-        c->logps[c->count] = logp;
+        c->logps[c->count] = drawn.logp;
+    }
+    if (c->entropies != NULL) {
+        c->entropies[c->count] = drawn.entropy;
     }
     c->count++;
-    c->finish = r->choice->ends(r->choice->user, id) ? ROLLOUT_STOP : ROLLOUT_LENGTH;
+    c->finish = r->choice->ends(r->choice->user, drawn.id) ? ROLLOUT_STOP : ROLLOUT_LENGTH;
     return BP_OK;
 }
 

@@ -25,9 +25,10 @@ typedef struct rollout_prompt {
 } rollout_prompt;
 
 typedef struct rollout_completion {
-    int32_t *ids;   /* room for `most`; the caller's */
-    float *logps;   /* the same, or NULL: the log-probability of each at the temperature */
-    uint32_t count; /* tokens, the one that ends the text among them */
+    int32_t *ids;     /* room for `most`; the caller's */
+    float *logps;     /* the same, or NULL: the log-probability of each at the temperature */
+    float *entropies; /* the same, or NULL: of the distribution that each was drawn from */
+    uint32_t count;   /* tokens, the one that ends the text among them */
     rollout_finish finish;
 } rollout_completion;
 
@@ -63,11 +64,18 @@ bp_status rollout_run(bp_runtime *runtime, const rollout_choice *choice,
                       const rollout_prompt *prompts, uint32_t count,
                       rollout_completion *completions, void *work, bp_error *error) BP_MUST_CHECK;
 
-/* The token that `uniform`, in [0, 1), chooses among `count` logits, and its log-probability in the
- * arithmetic of the row cross_entropy: with z = logit * (float)(1 / temperature), minus the loss of
- * that label. Logits are finite. `room`: count floats. */
-uint32_t rollout_draw(const float *logits, uint32_t count, double temperature, double uniform,
-                      float *room, float *logp);
+/* A token that was drawn. */
+typedef struct rollout_drawn {
+    uint32_t id;
+    float logp;    /* in the arithmetic of the row cross_entropy: with z = logit * (float)(1 /
+                    * temperature), minus the loss of that label */
+    float entropy; /* of the distribution, in nats */
+} rollout_drawn;
+
+/* The token that `uniform`, in [0, 1), chooses among `count` logits. Logits are finite. `room`:
+ * count floats. */
+rollout_drawn rollout_draw(const float *logits, uint32_t count, double temperature, double uniform,
+                           float *room);
 
 /* The number in [0, 1) of a token. */
 double rollout_uniform(const rollout_choice *choice, uint64_t row, uint32_t generation,

@@ -141,13 +141,153 @@ static void slopes_are_difference_quotients(void **state)
     }
 }
 
+/* Made with TRL 1.16's _compute_loss and get_high_entropy_mask, as oracle.def was. */
+static const struct entropy_case {
+    const char *rule;
+    double top, epsilon_high, beta, loss;
+    int dull[TOKENS];
+    double slopes[TOKENS];
+} entropy_cases[] = {
+    {"dapo",
+     0.2,
+     0.2,
+     0,
+     0.013670417220046754,
+     {1, 1, 1, 0, 1, 1, 0, 1, 1, 1},
+     {0, 0, 0, -0.042882129799, 0, 0, 0, 0, 0, 0}},
+    {"dapo",
+     0.5,
+     0.2,
+     0,
+     0.15469969609192424,
+     {1, 0, 1, 0, 0, 1, 0, 1, 0, 1},
+     {0, -0.057884820597, 0, -0.042882129799, 0, 0, 0, 0, 0.142353555843, 0}},
+    {"grpo",
+     0.3,
+     0.2,
+     0.04,
+     -0.015462834247436432,
+     {1, 0, 1, 0, 1, 1, 0, 1, 1, 1},
+     {0.00030535069, -0.036382695561, 0.0005, -0.026498065795, -0.00037040911, 0.0009110594,
+      -0.000202176887, 0.000168341695, 0.001342501805, -0.001648721271}},
+    {"gspo",
+     0.7,
+     0.2,
+     0,
+     0.0026575659254550743,
+     {0, 0, 1, 0, 0, 0, 0, 1, 0, 0},
+     {-0.029246780015, -0.029246780015, -0.029246780015, -0.029246780015, 0.102678088082,
+      0.102678088082, 0.042120187048, 0.042120187048, 0.042120187048, 0}},
+    {"luspo",
+     0.5,
+     0.2,
+     0,
+     0.2724722061018652,
+     {1, 0, 1, 0, 0, 1, 0, 1, 0, 1},
+     {-0.077991413373, -0.077991413373, -0.077991413373, -0.077991413373, 0.102678088082,
+      0.102678088082, 0.126360561143, 0.126360561143, 0.126360561143, 0}},
+    {"cispo",
+     0.6,
+     5.0,
+     0,
+     -0.05557332639636324,
+     {0, 0, 1, 0, 0, 1, 0, 1, 0, 1},
+     {-0.086354004985, -0.057884820597, 0, -0.042882129799, 0.052376351612, 0, 0.042876067065, 0,
+      0.142353555843, 0}},
+    {"dr_grpo",
+     0.0,
+     0.2,
+     0,
+     0.017672670943477364,
+     {1, 1, 1, 1, 1, 1, 0, 1, 1, 1},
+     {0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
+    {"dapo",
+     0.9,
+     0.2,
+     0,
+     0.04315441796822203,
+     {0, 0, 0, 0, 0, 0, 0, 1, 0, 0},
+     {0, -0.057884820597, -0.070700679533, -0.042882129799, 0, 0.128825037377, 0, 0, 0.142353555843,
+      0}},
+    {"dapo",
+     0.2222222222222222,
+     0.2,
+     0,
+     -0.04421440337685986,
+     {1, 0, 1, 0, 1, 1, 0, 1, 1, 1},
+     {0, -0.057884820597, 0, -0.042882129799, 0, 0, 0, 0, 0, 0}},
+    {"sapo",
+     0.7,
+     0.2,
+     0,
+     -0.07538376124141966,
+     {0, 0, 1, 0, 0, 0, 0, 1, 0, 0},
+     {-0.053315212771, -0.035882443693, 0, -0.025790189072, 0.064273050943, 0.134400138166,
+      0.034247739606, 0, 0.090484264994, -0.262746422434}},
+};
+
+/* verifies policy-7.8fa0 */
+static void tokens_of_low_entropy_do_not_count(void **state)
+{
+    static const float entropies[] = {.875f, 1.75f,  .25f,  2.25f,  1.375f,
+                                      .75f,  2.875f, .125f, 1.125f, .75f};
+    static const float signs[][4] = {{1, -1, 0, 0}, {0, 0, -1, 1}, {0, 0, 0, 0}};
+    static const double right[] = {.7070067953266834, .7069068377390945};
+    uint32_t order[TOKENS], spare[TOKENS];
+    bool dull[TOKENS];
+    (void)state;
+    for (size_t i = 0; i < sizeof entropy_cases / sizeof entropy_cases[0]; i++) {
+        const struct entropy_case *c = &entropy_cases[i];
+        const policy_numbers numbers = {.rule = policy_rule_find(c->rule),
+                                        .epsilon = .2,
+                                        .epsilon_high = c->epsilon_high,
+                                        .beta = c->beta,
+                                        .corrected = true,
+                                        .longest = 8};
+        policy_rows rows = {.count = 4, .first = first, .x = x, .old = old, .dull = dull};
+        double of[3], by[3][TOKENS];
+        policy_told told;
+        rows.ref = c->beta > 0 ? ref : NULL;
+        policy_entropy_mask(&rows, entropies, c->top, order, spare, dull);
+        for (int k = 0; k < 3; k++) { /* linear in the advantages, as above */
+            rows.advantages = signs[k];
+            policy_loss(&numbers, &rows, by[k], &told);
+            of[k] = told.loss;
+        }
+        near(of[2] + right[0] * (of[0] - of[2]) + right[1] * (of[1] - of[2]), c->loss, 1e-12);
+        for (int t = 0; t < TOKENS; t++) {
+            assert_int_equal(dull[t], c->dull[t]);
+            near(by[2][t] + right[0] * (by[0][t] - by[2][t]) + right[1] * (by[1][t] - by[2][t]),
+                 c->slopes[t], 1e-12);
+        }
+    }
+}
+
+/* verifies policy-7.8fa0 */
+static void entropies_of_masked_completions_have_no_place(void **state)
+{
+    static const float entropies[] = {1, 2, 3, 4, 9, 9, 5, 6, 7, 8};
+    static const bool masked[] = {false, true, false, false}, all[] = {true, true, true, true};
+    policy_rows rows = {.count = 4, .first = first, .masked = masked};
+    uint32_t order[TOKENS], spare[TOKENS];
+    bool dull[TOKENS];
+    (void)state;
+    policy_entropy_mask(&rows, entropies, 0.5, order, spare, dull);
+    for (uint32_t t = 0; t < TOKENS; t++) {
+        assert_int_equal(dull[t], entropies[t] < 4.5f);
+    }
+    rows.masked = all;
+    policy_entropy_mask(&rows, entropies, 0.5, order, spare, dull);
+    assert_false(dull[0]);
+}
+
 /* verifies policy-2.1ec5 */
 static void on_policy_the_slope_is_the_advantage(void **state)
 {
     static const float advantages[] = {1.5f, -0.5f, 0.25f, 0.0f};
     static const bool masked[] = {false, true, false, false};
     const policy_numbers numbers = {policy_rule_find("dapo"), .2, .2, 0, 0, true, 8};
-    const policy_rows rows = {4, first, x, NULL, NULL, advantages, masked};
+    const policy_rows rows = {4, first, x, NULL, NULL, advantages, masked, NULL};
     double slopes[TOKENS];
     policy_told told;
     (void)state;
@@ -191,6 +331,8 @@ int main(void)
         cmocka_unit_test(losses_and_slopes_are_those_of_trl),
         cmocka_unit_test(clipping_and_divergence_are_told_as_by_trl),
         cmocka_unit_test(slopes_are_difference_quotients),
+        cmocka_unit_test(tokens_of_low_entropy_do_not_count),
+        cmocka_unit_test(entropies_of_masked_completions_have_no_place),
         cmocka_unit_test(on_policy_the_slope_is_the_advantage),
         cmocka_unit_test(advantages_are_spread_as_asked),
     };

@@ -172,28 +172,31 @@ static void draws_are_as_likely_as_said(void **state)
     const float logits[COUNT] = {0.5f, -1.0f, 2.0f, 1.5f, -90.0f, 1.0f, -30.0f};
     const rollout_choice choice = {.generations = 4, .seed = 9};
     float room[COUNT];
-    float logp;
     for (double temperature = 0.5; temperature < 3.0; temperature *= 2.0) {
         double p[COUNT] = {0.0};
         uint32_t seen[COUNT] = {0};
-        double total = 0.0;
+        double total = 0.0, entropy = 0.0;
         for (int i = 0; i < COUNT; i++) {
             p[i] = exp((double)logits[i] / temperature);
             total += p[i];
         }
+        for (int i = 0; i < COUNT; i++) {
+            entropy -= p[i] / total * log(p[i] / total);
+        }
         for (uint32_t n = 0; n < DRAWS; n++) {
             const double u = rollout_uniform(&choice, n / 40, n / 10 % 4, n % 10);
             assert_true(u >= 0.0 && u < 1.0);
-            const uint32_t id = rollout_draw(logits, COUNT, temperature, u, room, &logp);
-            seen[id]++;
-            assert_true(fabs((double)logp - log(p[id] / total)) < 1e-5);
+            const rollout_drawn drawn = rollout_draw(logits, COUNT, temperature, u, room);
+            seen[drawn.id]++;
+            assert_true(fabs((double)drawn.logp - log(p[drawn.id] / total)) < 1e-5);
+            assert_true(fabs((double)drawn.entropy - entropy) < 1e-6);
         }
         for (int i = 0; i < COUNT; i++) {
             const double share = p[i] / total;
             assert_true(fabs(seen[i] - DRAWS * share) <= 5.0 * sqrt(DRAWS * share) + 0.0);
         }
     }
-    assert_int_equal(rollout_draw(logits, COUNT, 0.0, 0.99, room, &logp), 2);
+    assert_int_equal(rollout_draw(logits, COUNT, 0.0, 0.99, room).id, 2);
 }
 
 /* verifies face-64.96fc */
