@@ -351,6 +351,9 @@ void bp_graph_lifetimes(bp_graph *graph)
         if (program_lives_always(graph->buffers[i].scope)) {
             graph->buffers[i].lower = 0;
             graph->buffers[i].upper = bp_graph_ticks(graph);
+        } else if (graph->buffers[i].scope == BP_SCOPE_BETWEEN) {
+            graph->buffers[i].lower = 0;
+            graph->buffers[i].upper = 1;
         }
     }
 }
@@ -383,7 +386,8 @@ const char *bp_scope_name(bp_scope scope)
     static const char *const names[] = {
         [BP_SCOPE_CONSTANT] = "constant", [BP_SCOPE_PERSISTENT] = "persistent",
         [BP_SCOPE_RESIDENT] = "resident", [BP_SCOPE_GROUP] = "group",
-        [BP_SCOPE_CARRIED] = "carried",   [BP_SCOPE_PROGRAM] = "program"};
+        [BP_SCOPE_CARRIED] = "carried",   [BP_SCOPE_PROGRAM] = "program",
+        [BP_SCOPE_BETWEEN] = "between"};
     return names[scope];
 }
 

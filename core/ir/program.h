@@ -34,7 +34,9 @@ typedef enum bp_scope {
                             trained rows programs put in (core/plan/rows.h) */
     BP_SCOPE_GROUP,      /* from its first write in a group to its last use in the update */
     BP_SCOPE_CARRIED,    /* all of one program, contents kept from run to run of it (a KV cache) */
-    BP_SCOPE_PROGRAM     /* from first to last use in one program */
+    BP_SCOPE_PROGRAM,    /* from first to last use in one program */
+    BP_SCOPE_BETWEEN     /* while no program runs: the caller's; on the time axis at its first tick,
+                            before any program that a run begins with */
 } bp_scope;
 
 /* The programs. INITIALIZE fills random weights. A group is STEP alone (one micro-batch), or

@@ -229,6 +229,10 @@ bp_status compile_fixed(bp_compile *compile, bp_builder *builder)
         builder->class_weights = (bp_ref){weights, BP_F32, 0};
     }
     BP_TRY(fixed_balances(compile, builder));
+    if (spec->between_bytes > 0) {
+        uint32_t between = 0;
+        BP_TRY(fixed_buffer(builder, "between", BP_SCOPE_BETWEEN, spec->between_bytes, &between));
+    }
     compile_inputs(compile, builder, 0);
     BP_TRY(declare_inputs(compile, builder));
     bp_graph_take(builder->graph, result,

@@ -99,6 +99,7 @@ static bp_status check_shapes(const bp_spec *spec, bp_error *error)
          INT32_MAX},
         {"gradient-accumulation-steps", bp_size_mul(rows, spec->accumulation), 1, INT32_MAX},
         {"loss-chunk-rows", spec->loss_rows, 0, rows},
+        {"between-bytes", spec->between_bytes, 0, (uint64_t)1 << 62},
         {"prefill-rows", spec->prefill_rows, 0,
          spec->generate_regions > 0 ? PREFILL_ROWS_MOST / 4 : PREFILL_ROWS_MOST},
         {"generate-regions", spec->generate_regions, 0, spec->model->pads ? 1u << 12 : 0},

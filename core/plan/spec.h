@@ -453,6 +453,9 @@ typedef struct bp_spec {
     /* Tokens of the longest of these prompts, below generate_context, the rest of which a sequence
      * has for itself; 0: without generate_regions. */
     uint32_t generate_prompt;
+    /* Bytes of the arena that are the caller's between two runs of programs
+     * (bp_runtime_between), which they overwrite; up to 2^62; 0: none. */
+    uint64_t between_bytes;
 } bp_spec;
 
 /* Whether the norm over all gradients has to be known before the first update: there is clipping or

@@ -178,6 +178,10 @@ bp_status bp_runtime_write_gathered(bp_runtime *runtime, const bp_buffer *buffer
 void *bp_runtime_reach(bp_runtime *runtime, const bp_buffer *buffer, uint64_t first, uint64_t count,
                        uint64_t width);
 
+/* The spec's between_bytes, until the next run of a program; NULL: there are none, or they are out
+ * of reach. */
+void *bp_runtime_between(bp_runtime *runtime);
+
 /* Bytes of tensor number i of the state as checkpoints see it (core/run/state.h): what
  * bp_runtime_state_io calls, with read_whole's and write_whole's rules. */
 bp_status bp_runtime_state_read(bp_runtime *runtime, uint32_t i, uint64_t offset, void *to,

@@ -90,6 +90,18 @@ void *bp_runtime_reach(bp_runtime *runtime, const bp_buffer *buffer, uint64_t fi
     return device->address(runtime->device, bp_buffer_address(buffer) + offset, (size_t)bytes);
 }
 
+void *bp_runtime_between(bp_runtime *runtime)
+{
+    const bp_graph *graph = &runtime->plan->graph;
+    for (uint32_t i = 0; i < graph->used.buffers; i++) {
+        const bp_buffer *buffer = &graph->buffers[i];
+        if (buffer->scope == BP_SCOPE_BETWEEN) {
+            return bp_runtime_reach(runtime, buffer, 0, buffer->bytes, 1);
+        }
+    }
+    return NULL;
+}
+
 static bp_status add_buffer(bp_runtime *runtime, bp_digest *digest, const bp_buffer *buffer)
 {
     bp_digest bytes;

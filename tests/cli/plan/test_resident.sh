@@ -122,6 +122,28 @@ within "adapters on 8 bits" --model tiny "${small[@]}" --threads 2 --lora-r 4 --
 within "more data, accumulated" --model demo --data "$work/long" --max-steps 1 --optim adamw_8bit \
     --per-device-train-batch-size 1 --gradient-accumulation-steps 4 --max-seq-length 32 --threads 2
 within "a fit" --model demo --data "$work/text" --max-steps 1 --max-seq-length 64 --arena 60MB --threads 2
+# Generating, scoring by a model and training, in the same bytes.
+for ((i = 0; i < 64; i++)); do printf '{"prompt": "%02d=", "answer": "55"}\n' "$i"; done >"$work/five.jsonl"
+for ((i = 0; i < 64; i++)); do printf '{"text": "%02d=", "label": 0.%d}\n' "$i" $((i % 10)); done >"$work/judged.jsonl"
+run train --model demo --task regression --data "$work/judged.jsonl" --max-steps 1 --max-seq-length 16 --per-device-train-batch-size 4 \
+    --quiet --output-dir "$work/judge"
+check $code "a reward model" "$err"
+# What reads prompts is not all touched, so that less is resident than planned.
+below() {
+    local name=$1 planned
+    shift
+    run plan "$@" --json
+    planned=$(($(json arena_bytes) + $(json host_bytes)))
+    rm -rf "$work/out"
+    run train "$@" --output-dir "$work/out" --json --quiet
+    [[ $code -eq 0 && $planned -eq $(($(json arena_bytes) + $(json host_bytes))) && $(json peak_resident_bytes) -le $planned ]]
+    check $? "$name: planned $planned, and no more" "$out$err"
+}
+policy=(--task grpo --data "$work/five.jsonl" --max-steps 3 --num-generations 4 --per-device-train-batch-size 8 --max-completion-length 9)
+below "GRPO" --model tiny "${policy[@]}" --reward places --threads 1
+below "GRPO, several steps on the same completions, a reference" --model tiny "${policy[@]}" --reward places --threads 2 --lora-r 4 \
+    --beta 0.1 --num-iterations 3 --top-entropy-quantile 0.5
+below "GRPO with a reward model larger than the policy" --model tiny "${policy[@]}" --reward-model "$work/judge" --threads 2
 within "a model of 100 MB" --model demo --data "$work/text" --max-steps 1 --max-seq-length 256 \
     --per-device-train-batch-size 16 --gradient-checkpointing full --threads 2
 within "a model of 270 MB" --model demo --data "$work/long" --max-steps 1 --max-seq-length 128 \

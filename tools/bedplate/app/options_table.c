@@ -416,7 +416,11 @@ static const option table[] = {
      "a reward of completions: exact contains places number marker boxed regex json think overlong "
      "cosine repetition (docs/how-to/rewards.md); may be repeated"},
     {"reward-weights", OPTION_TEXT, REWARDS, AT(reward_weights), 0, 0, NULL, "F,F,..", true,
-     "the weight of each --reward, then of each reward of the command; by default 1"},
+     "the weight of each --reward, then of --reward-model, then of each reward of the command; by "
+     "default 1"},
+    {"reward-model", OPTION_TEXT, REWARDS, AT(reward_model), 0, 0, NULL, "DIR", true,
+     "a model whose only output is a reward of completions: a directory with a head of one label, "
+     "in bytes that generating and training leave free"},
     {"reward-command", OPTION_TEXT, REWARDS, AT(reward_command), 0, 0, NULL, "COMMAND", true,
      "a command that gives rewards by JSON lines: started once with /bin/sh, asked for each "
      "completion"},

@@ -188,6 +188,7 @@ typedef struct settings {
     uint64_t num_iterations;
     path_list rewards;          /* "NAME[:ARGS]" */
     const char *reward_weights; /* "F,F,.."; NULL: 1 each */
+    const char *reward_model;   /* a directory; NULL: none */
     const char *reward_command; /* for a shell; NULL: none */
     double reward_timeout;      /* seconds */
     const char *reward_on_failure;

@@ -33,8 +33,9 @@ void policy_resolve(settings *set)
 /* Options that would do nothing with another task. */
 bp_status policy_check_others(session *s)
 {
-    static const char *const own[] = {"reward",          "reward-command",        "temperature",
-                                      "num-generations", "max-completion-length", "scale-rewards"};
+    static const char *const own[] = {"reward",          "reward-command",        "reward-model",
+                                      "num-generations", "max-completion-length", "scale-rewards",
+                                      "temperature"};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         if (option_said(s->set, own[i])) {
             char name[64] = "--";
@@ -226,7 +227,7 @@ bp_status policy_fill(session *s, uint32_t longest, rollout_choice *choice)
 bp_status policy_phases_find(const bp_spec *spec, policy_phases *phases, bp_error *error)
 {
     bp_spec one = *spec;
-    *phases = (policy_phases){0, 0, 0, 0};
+    *phases = (policy_phases){.generating = 0};
     if (!spec->row_weights || spec->generate_context == 0) {
         return BP_OK;
     }
@@ -234,8 +235,16 @@ bp_status policy_phases_find(const bp_spec *spec, policy_phases *phases, bp_erro
     phases->tokens = spec->sequence;
     one.batch = one.accumulation = one.sequence = 1;
     one.loss_rows = one.length_count = one.sequence_chunk = 0;
+    one.between_bytes = 0;
     BP_TRY(dry_run_arena(&one, 0, &phases->generating, error));
+    if (spec->between_bytes > 0) {
+        one.generate_context = one.generate_sequences = one.prefill_rows = 0;
+        one.generate_regions = one.generate_prompt = 0;
+        one.between_bytes = spec->between_bytes;
+        BP_TRY(dry_run_arena(&one, 0, &phases->scoring, error));
+    }
     one = *spec;
+    one.between_bytes = 0;
     one.generate_context = one.generate_sequences = one.prefill_rows = 0;
     one.generate_regions = one.generate_prompt = 0;
     return dry_run_arena(&one, 0, &phases->training, error);
@@ -252,7 +261,13 @@ void policy_phases_put(bp_text *text, const policy_phases *phases)
     bp_text_u64(text, phases->slots);
     bp_text_string(text, " sequences of ");
     bp_text_u64(text, phases->tokens);
-    bp_text_string(text, " tokens at once\ntraining    ");
+    bp_text_string(text, " tokens at once\n");
+    if (phases->scoring > 0) {
+        bp_text_string(text, "scoring     ");
+        bp_text_grouped(text, phases->scoring);
+        bp_text_string(text, " bytes with the state, by the reward model\n");
+    }
+    bp_text_string(text, "training    ");
     bp_text_grouped(text, phases->training);
     bp_text_string(text, " bytes with the state\n");
 }

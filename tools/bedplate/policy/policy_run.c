@@ -100,6 +100,13 @@ static bp_status policy_row(bp_teacher *teacher, const bp_column *column,
     return BP_OK;
 }
 
+/* A replay takes rewards of a model from the record. */
+static bp_status policy_open_model(policy_run *p)
+{
+    const uint32_t longest = p->prompts.longest + (uint32_t)p->s->set->max_completion_length;
+    return p->recorded != NULL ? BP_OK : reward_model_open(&p->model, p->s, longest, p->count);
+}
+
 bp_status policy_open(policy_run *p, session *s)
 {
     const settings *set = s->set;
@@ -113,9 +120,10 @@ bp_status policy_open(policy_run *p, session *s)
     BP_TRY(rollout_prompts_open(&p->prompts, s, &set->data));
     p->choice.ends = policy_ends;
     p->choice.user = p;
+    p->count = s->spec.batch * s->spec.accumulation;
+    BP_TRY(policy_open_model(p));
     BP_TRY(policy_fill(s, p->prompts.longest, &p->choice));
     BP_TRY(policy_find_ends(p));
-    p->count = s->spec.batch * s->spec.accumulation;
     p->groups = p->count / p->choice.generations;
     if (p->prompts.count < p->groups) {
         return bp_error_limit(&s->error, BP_ERR_DATA, where,
@@ -197,12 +205,17 @@ bp_status policy_plan(policy_run *p, session *s)
         p->s = s;
         p->prompts.longest = (uint32_t)(room - most);
         BP_TRY(policy_numbers_read(set, &p->numbers, &p->scale, &s->error));
-        BP_TRY(policy_fill(s, p->prompts.longest, &p->choice));
         p->count = s->spec.batch * s->spec.accumulation;
+        if (set->reward_model != NULL) {
+            BP_TRY(session_open_run_tokenizer(s));
+        }
+        BP_TRY(policy_open_model(p));
+        BP_TRY(policy_fill(s, p->prompts.longest, &p->choice));
         p->groups = p->count / p->choice.generations;
         p->iterations = (uint32_t)set->num_iterations;
     }
-    s->reference_bytes += policy_lay_out(p, NULL) + p->prompts.held.bytes + p->prompts.work.bytes;
+    s->reference_bytes += policy_lay_out(p, NULL) + p->prompts.held.bytes + p->prompts.work.bytes +
+                          reward_model_bytes(&p->model);
     return BP_OK;
 }
 
@@ -227,7 +240,8 @@ static bp_status policy_identity(const policy_run *p, char *identity, size_t roo
     return bp_text_flush(&out);
 }
 
-/* The command of a replay is not asked again: a record is no reason to execute what it names. */
+/* The command of a replay, or its model, is not asked again: a record is no reason to execute what
+ * it names. */
 static bp_status policy_open_recorded(policy_run *p)
 {
     session *s = p->s;
@@ -235,7 +249,7 @@ static bp_status policy_open_recorded(policy_run *p)
     size_t digits;
     BP_TRY(p->recorded(p->user, 0, &rewards, &digits));
     const size_t columns = digits / 16 / p->count;
-    const uint32_t own = s->set->rewards.count;
+    const uint32_t own = s->set->rewards.count + (s->set->reward_model != NULL ? 1 : 0);
     const bool command = s->set->reward_command != NULL && columns > own;
     return reward_open_recorded(&p->rewards, s->set, command ? (uint32_t)columns - own : 0,
                                 &s->error);
@@ -265,10 +279,12 @@ bp_status policy_start(policy_run *p, char *identity, size_t room)
     BP_TRY(policy_identity(p, identity, room));
     BP_TRY(memory_take(&p->held, policy_lay_out(p, NULL), false, "completions", &s->error));
     (void)policy_lay_out(p, p->held.address);
-    s->reference_bytes += p->held.bytes + p->prompts.held.bytes + p->prompts.work.bytes;
+    s->reference_bytes += p->held.bytes + p->prompts.held.bytes + p->prompts.work.bytes +
+                          reward_model_bytes(&p->model);
     p->rewarded = true;
     BP_TRY(p->recorded != NULL ? policy_open_recorded(p)
                                : reward_open(&p->rewards, s->set, &s->error));
+    p->rewards.model = p->model.owner != NULL ? &p->model : NULL;
     for (uint32_t f = 0; f < p->rewards.count; f++) {
         const char *name = reward_name(&p->rewards, f);
         snprintf(p->reward_names[2 * f], sizeof p->reward_names[0], "rewards/%s/mean", name);
@@ -311,6 +327,9 @@ static bp_status policy_texts(policy_run *p, uint64_t batch)
                                     .row_bytes = row->line_bytes,
                                     .ids = c->ids,
                                     .id_count = c->count,
+                                    .prompt_ids = row->ids,
+                                    .prompt_count = row->count,
+                                    .rendered = row->rendered,
                                     .truncated = c->finish == ROLLOUT_LENGTH};
     }
     return BP_OK;
@@ -480,6 +499,7 @@ static bp_status policy_generate(policy_run *p, uint64_t batch)
     policy_choose(p, batch);
     p->choice.step = batch;
     p->generated = 0;
+    BP_TRY(reward_model_try(&p->model, &s->error));
     BP_TRY(rollout_run(&s->runtime, &p->choice, p->asked, p->groups, p->made, p->work, &s->error));
     BP_TRY(policy_texts(p, batch));
     const bp_status scored = policy_score(p, batch);
@@ -594,6 +614,7 @@ void policy_close(policy_run *p)
     if (p->rewarded) {
         reward_close(&p->rewards);
     }
+    reward_model_close(&p->model);
     memory_give_back(&p->held);
     memory_give_back(&p->adapters);
     if (p->s != NULL) {

@@ -13,6 +13,7 @@
 #include "tools/bedplate/policy/policy_loss.h"
 #include "tools/bedplate/record/json_line.h"
 #include "tools/bedplate/reward/reward.h"
+#include "tools/bedplate/reward/reward_model.h"
 #include "tools/bedplate/rollout/prompts.h"
 #include "tools/bedplate/runs/metric.h"
 
@@ -35,6 +36,7 @@ struct policy_run {
     end_tokens ends;
     bool rewarded; /* rewards are open */
     reward_set rewards;
+    reward_model model;
     policy_numbers numbers;
     policy_scale scale;
     bool masks;      /* completions without an end token do not count */
@@ -102,6 +104,7 @@ bp_status policy_plan(policy_run *policy, session *s) BP_MUST_CHECK;
 /* Bytes of the arena if one of the phases were all of it. */
 typedef struct policy_phases {
     uint64_t generating, training; /* both 0: the task is another one */
+    uint64_t scoring;              /* by a reward model; 0: there is none */
     uint32_t slots, tokens;
 } policy_phases;
 

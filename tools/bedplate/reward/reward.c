@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/number.h"
+#include "tools/bedplate/reward/reward_model.h"
 
 static const char where[] = "reward";
 
@@ -75,7 +76,18 @@ static bp_status command_begin(reward_set *rewards, const settings *set, bp_erro
 
 bool reward_named(const settings *set)
 {
-    return set->rewards.count > 0 || set->reward_command != NULL;
+    return set->rewards.count > 0 || set->reward_command != NULL || set->reward_model != NULL;
+}
+
+uint32_t reward_model_column(const reward_set *rewards)
+{
+    return rewards->function_count;
+}
+
+/* Where the command's columns begin. */
+static uint32_t command_column(const reward_set *rewards)
+{
+    return rewards->function_count + (rewards->models ? 1 : 0);
 }
 
 /* Functions, and their number with the parts of a command. */
@@ -84,7 +96,8 @@ static bp_status functions_read(reward_set *rewards, const settings *set, bp_err
     memset(rewards, 0, sizeof *rewards);
     if (!reward_named(set)) {
         return bp_error_set(error, BP_ERR_USAGE, where,
-                            "completions need a reward: --reward NAME or --reward-command COMMAND",
+                            "completions need a reward: --reward NAME, --reward-model DIR or "
+                            "--reward-command COMMAND",
                             "--reward");
     }
     if (set->rewards.count > REWARD_FUNCTIONS_MAX) {
@@ -94,7 +107,9 @@ static bp_status functions_read(reward_set *rewards, const settings *set, bp_err
     for (uint32_t f = 0; f < set->rewards.count; f++) {
         BP_TRY(reward_builtin_read(&rewards->functions[f], set->rewards.item[f], error));
     }
-    rewards->function_count = rewards->count = set->rewards.count;
+    rewards->function_count = set->rewards.count;
+    rewards->models = set->reward_model != NULL;
+    rewards->count = command_column(rewards);
     return BP_OK;
 }
 
@@ -134,8 +149,12 @@ bp_status reward_score(reward_set *rewards, const reward_case *cases, uint32_t c
                                         &scores[(size_t)i * pitch + f], error));
         }
     }
+    if (rewards->model != NULL) {
+        BP_TRY(reward_model_score(rewards->model, cases, count, pitch,
+                                  scores + reward_model_column(rewards), error));
+    }
     return rewards->asks ? reward_command_score(&rewards->command, cases, count, pitch,
-                                                scores + rewards->function_count, error)
+                                                scores + command_column(rewards), error)
                          : BP_OK;
 }
 
@@ -154,8 +173,9 @@ double reward_total(const reward_set *rewards, const double *scores)
 
 const char *reward_name(const reward_set *rewards, uint32_t f)
 {
-    return f < rewards->function_count ? reward_builtin_name(&rewards->functions[f])
-                                       : rewards->command.names[f - rewards->function_count];
+    return f < rewards->function_count   ? reward_builtin_name(&rewards->functions[f])
+           : f < command_column(rewards) ? "model"
+                                         : rewards->command.names[f - command_column(rewards)];
 }
 
 void reward_close(reward_set *rewards)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rewards of completions: built-in functions of their text, and a command that is asked. */
+/* Rewards of completions: built-in functions of their text, a model, and a command that is asked.
+ */
 #ifndef BP_BEDPLATE_REWARD_H
 #define BP_BEDPLATE_REWARD_H
 
@@ -9,8 +10,10 @@
 
 /* Must not move once open. About 120 KiB, most of it the command's line. */
 typedef struct reward_set {
-    uint32_t count; /* columns of scores: functions, then parts of the command */
+    uint32_t count; /* columns of scores: functions, the model, then parts of the command */
     uint32_t function_count;
+    bool models;                /* there is a model's column */
+    struct reward_model *model; /* which scores it; NULL: who has the set does */
     reward_builtin functions[REWARD_FUNCTIONS_MAX];
     double weights[REWARD_FUNCTIONS_MAX];
     bool asks; /* there is a command */
@@ -19,6 +22,9 @@ typedef struct reward_set {
 
 /* Whether the settings name a reward. */
 bool reward_named(const settings *set);
+
+/* The number of the model's column, or of where it would be. */
+uint32_t reward_model_column(const reward_set *rewards);
 
 /* Reads --reward, --reward-weights and the options of the command, and starts it. BP_ERR_USAGE
  * names what is wrong in an option; BP_ERR_DATA: the command does not start, or says nothing that

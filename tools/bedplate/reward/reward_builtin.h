@@ -24,6 +24,9 @@ typedef struct reward_case {
     size_t row_bytes;
     const int32_t *ids; /* of the completion, with the end token where there is one */
     uint32_t id_count;
+    const int32_t *prompt_ids;
+    uint32_t prompt_count;
+    bool rendered;  /* the prompt is a chat template's: it has all of its special tokens */
     bool truncated; /* it has no end token */
 } reward_case;
 

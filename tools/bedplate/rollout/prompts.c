@@ -222,7 +222,8 @@ static bp_status prompts_take(prompts_pass *pass)
     const char *text = "";
     BP_TRY(prompts_text(pass, &values, &text, &row.text_bytes));
     row.ids = pass->ids != NULL ? pass->ids + p->id_count : NULL;
-    row.count = prompts_encode(p, text, row.text_bytes, p->chats && text == p->chat.text,
+    row.rendered = p->chats && text == p->chat.text;
+    row.count = prompts_encode(p, text, row.text_bytes, row.rendered,
                                pass->ids != NULL ? pass->ids + p->id_count : NULL);
     if (row.count == 0) {
         return bp_data_refuse(&pass->reader, "the prompt is empty: nothing can follow it");

@@ -22,6 +22,7 @@ typedef struct rollout_row {
     const char *answer; /* of the column `answer`: a text, or a number as it is written; NULL: none
                          */
     size_t answer_bytes;
+    bool rendered; /* by the chat template */
 } rollout_row;
 
 /* Must not move once open. */

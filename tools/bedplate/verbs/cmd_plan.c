@@ -185,6 +185,9 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     }
     if (more->phases.training > 0) {
         json_count(out, "generating_bytes", more->phases.generating);
+        if (more->phases.scoring > 0) {
+            json_count(out, "scoring_bytes", more->phases.scoring);
+        }
         json_count(out, "training_bytes", more->phases.training);
         json_count(out, "slots", more->phases.slots);
     }
@@ -463,7 +466,9 @@ static bp_status cmd_plan_plan(session *s)
         BP_TRY(take_largest_batch(s));
     }
     BP_TRY(session_choose(s));
-    BP_TRY(lengths_fill(s, NULL, s->spec.batch));
+    if (!policy_asked(set)) { /* completions are of one length */
+        BP_TRY(lengths_fill(s, NULL, s->spec.batch));
+    }
     BP_TRY(session_plan(s));
     find_tokenizer(s);
     if (set->frontier) {

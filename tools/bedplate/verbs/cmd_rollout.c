@@ -10,6 +10,7 @@
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/models/end_tokens.h"
 #include "tools/bedplate/reward/reward.h"
+#include "tools/bedplate/reward/reward_model.h"
 #include "tools/bedplate/rollout/prompts.h"
 #include "tools/bedplate/session/dry_run.h"
 #include "tools/formats/family/family.h"
@@ -36,6 +37,7 @@ typedef struct rollouts {
     uint32_t text_count;
     reward_set rewards;
     bool rewarded;
+    reward_model model;
     FILE *file;
     output out;
     uint64_t written;
@@ -108,8 +110,6 @@ static bp_status rollouts_take(rollouts *r)
 {
     const uint64_t n = r->choice.generations;
     const uint64_t most = r->choice.most;
-    r->round = (uint32_t)(n < ROUND ? ROUND / n : 1);
-    r->round = r->prompts.count < r->round ? (uint32_t)r->prompts.count : r->round;
     const uint64_t all = bp_size_mul(r->round, n), tokens = bp_size_mul(all, most);
     const uint64_t asked = bp_size_align(r->round * sizeof *r->asked, 64);
     const uint64_t made = bp_size_align(bp_size_mul(all, sizeof *r->made), 64);
@@ -265,6 +265,9 @@ static bp_status rollouts_judge(rollouts *r, uint64_t first, uint32_t count)
                                     .row_bytes = row->line_bytes,
                                     .ids = c->ids,
                                     .id_count = c->count,
+                                    .prompt_ids = row->ids,
+                                    .prompt_count = row->count,
+                                    .rendered = row->rendered,
                                     .truncated = c->finish == ROLLOUT_LENGTH};
         r->made_count++;
         r->tokens += c->count;
@@ -394,18 +397,20 @@ static void rollouts_print(rollouts *r)
 static bp_status rollouts_open_rewards(rollouts *r)
 {
     const settings *set = r->s.set;
-    if (set->rewards.count == 0 && set->reward_command == NULL) {
+    if (!reward_named(set)) {
         const char *choice = set->best_of_n                          ? "--best-of-n"
                              : option_given(set, "reward-threshold") ? "--reward-threshold"
                                                                      : NULL;
         return choice == NULL ? BP_OK
                               : bp_error_set(&r->s.error, BP_ERR_USAGE, where,
-                                             "there is nothing to choose by; expected --reward or "
-                                             "--reward-command",
+                                             "there is nothing to choose by; expected --reward, "
+                                             "--reward-model or --reward-command",
                                              choice);
     }
     r->rewarded = true;
-    return reward_open(&r->rewards, set, &r->s.error);
+    BP_TRY(reward_open(&r->rewards, set, &r->s.error));
+    r->rewards.model = r->model.owner != NULL ? &r->model : NULL;
+    return BP_OK;
 }
 
 static bp_status rollouts_begin(rollouts *r, const settings *set)
@@ -436,6 +441,11 @@ static bp_status rollouts_begin(rollouts *r, const settings *set)
                             "--num-generations");
     }
     r->choice.prompts = (uint32_t)r->prompts.count;
+    r->round = r->choice.generations < ROUND ? ROUND / r->choice.generations : 1;
+    r->round = r->prompts.count < r->round ? (uint32_t)r->prompts.count : r->round;
+    BP_TRY(reward_model_open(&r->model, s, r->prompts.longest + r->choice.most,
+                             r->round * r->choice.generations));
+    s->reference_bytes += reward_model_bytes(&r->model);
     BP_TRY(rollouts_open_rewards(r));
     return rollouts_find_ends(r);
 }
@@ -445,6 +455,7 @@ static bp_status rollouts_run(rollouts *r, const settings *set)
     BP_TRY(rollouts_begin(r, set));
     BP_TRY(rollouts_choose_slots(r));
     BP_TRY(session_start(&r->s));
+    BP_TRY(reward_model_try(&r->model, &r->s.error));
     BP_TRY(rollouts_take(r));
     BP_TRY(rollouts_all(r));
     rollouts_print(r);
@@ -462,6 +473,7 @@ int cmd_rollout(const settings *set)
     if (r.rewarded) {
         reward_close(&r.rewards);
     }
+    reward_model_close(&r.model);
     memory_give_back(&r.held);
     rollout_prompts_close(&r.prompts);
     session_end(&r.s);

@@ -243,6 +243,8 @@ CHANGE(slots_many, s->generate_context = 8; s->generate_regions = 4097; s->gener
 CHANGE(slots_full, s->generate_context = 8; s->generate_regions = 2; s->generate_prompt = 8;)
 CHANGE(slots_empty, s->generate_context = 8; s->generate_regions = 2;)
 CHANGE(slots_none, s->generate_context = 8; s->generate_prompt = 7;)
+CHANGE(between, s->between_bytes = (uint64_t)1 << 62;)
+CHANGE(between_much, s->between_bytes = ((uint64_t)1 << 62) + 1;)
 CHANGE(policy, s->policy_temperature = 1000.0; s->generate_context = 8;)
 CHANGE(policy_negative, s->policy_temperature = -0.1;)
 CHANGE(policy_hot, s->policy_temperature = 1000.1;)
@@ -467,6 +469,8 @@ static const struct {
     {slots_full, "generate-prompt"},
     {slots_empty, "generate-prompt"},
     {slots_none, "generate-prompt"},
+    {between, NULL},
+    {between_much, "between-bytes"},
     {policy, NULL},
     {policy_negative, "temperature"},
     {policy_hot, "temperature"},
