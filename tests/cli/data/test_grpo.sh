@@ -98,6 +98,26 @@ reward=$(grep -o '"reward": *[0-9.e+-]*' <<<"$out" | tail -1 | grep -o '[0-9.e+-
 [[ $code -eq 0 ]] && awk -v b="$began" -v r="$reward" 'BEGIN { exit !(b < 0.5 && r > 0.75) }'
 check $? "copying is learned: reward $began to $reward" "$out$err"
 
+# Online DPO: best against worst of each prompt, with adapters and the model without them; a first digit is learned.
+# verifies policy-8.bec6
+online=(train --task grpo --model "$work/warm" --data "$work/copy.jsonl" --reward regex:^7 --loss-type online_dpo --lora-r 8 --learning-rate 1e-2
+    --lr-scheduler-type constant --per-device-train-batch-size 64 --max-completion-length 1 --quiet)
+run "${online[@]}" --max-steps 40 --json --logging-steps 40 --logging-first-step --output-dir "$work/on1"
+began=$(grep -o '"reward": *[0-9.e+-]*' <<<"$out" | head -1 | grep -o '[0-9.e+-]*$')
+reward=$(grep -o '"reward": *[0-9.e+-]*' <<<"$out" | tail -1 | grep -o '[0-9.e+-]*$')
+right=$(grep -o '"rewards/accuracies": *[0-9.e+-]*' <<<"$out" | tail -1 | grep -o '[0-9.e+-]*$')
+[[ $code -eq 0 ]] && awk -v a="$began" -v b="$reward" -v c="$right" 'BEGIN { exit !(b > 2 * a && c > 0.8) }'
+check $? "online DPO learns: reward $began to $reward, $right of pairs right" "$out$err"
+run "${online[@]}" --max-steps 6 --save-steps 3 --output-dir "$work/on2" --overwrite-output-dir
+pairs=$(state)
+run "${online[@]}" --max-steps 6 --save-steps 3 --stop-at-step 3 --output-dir "$work/on3"
+run "${online[@]}" --max-steps 6 --save-steps 3 --slots 2 --threads 1 --resume --output-dir "$work/on3"
+[[ $code -eq 0 && $(state) == "$pairs" ]]
+check $? "online DPO, resumed with other slots and threads: the same state" "$out$err"
+run replay "$work/on2"
+[[ $code -eq 0 ]] && grep -q '^6 of 6 steps proven' <<<"$out"
+check $? "online DPO, replayed" "$out$err"
+
 # verifies policy-6.deac
 last() { grep -o "\"$1\": *[0-9.e+-]*" <<<"$out" | tail -1 | grep -o '[0-9.e+-]*$'; }
 for more in "" "--bf16 --temperature 0.7"; do
@@ -138,6 +158,9 @@ expect 2 '--temperature: the option is for --task grpo' train --model tiny --dat
     --output-dir "$work/n"
 no 2 '--beta: the reference is the model without adapters' --beta 0.1
 no 2 '--beta: this loss type' --beta 0.1 --lora-r 2 --loss-type rloo
+no 2 '--beta: a loss of pairs compares them with the reference' --loss-type online_dpo --lora-r 2 --beta 0
+no 2 '--beta: the reference is the model without adapters' --loss-type online_ipo
+no 2 '--top-entropy-quantile: a loss of pairs' --loss-type online_dpo --lora-r 2 --top-entropy-quantile 0.5
 no 2 '--save-steps: a checkpoint lies where completions are new' --num-iterations 3 --save-steps 4
 no 2 '--loss-type: this loss is over pairs of rows: found "hinge"|this loss is over pairs of rows' --loss-type hinge
 no 2 '--max-seq-length: the longest prompt and --max-completion-length' --max-seq-length 4

@@ -7,6 +7,7 @@
 
 #include "arena/sort.h"
 #include "core/base/math.h"
+#include "core/ops/preference.h"
 
 static const policy_rule rules[] = {
     {"dapo", POLICY_CLIPPED, POLICY_TOKEN, POLICY_BY_TOKENS, POLICY_GROUP, 0.2, 0},
@@ -19,7 +20,14 @@ static const policy_rule rules[] = {
     {"luspo", POLICY_CLIPPED, POLICY_SEQUENCE, POLICY_BY_ROWS, POLICY_GROUP, 0.2, 0},
     {"rloo", POLICY_CLIPPED, POLICY_SUM, POLICY_BY_ROW, POLICY_OTHERS, 0.2, 0},
     {"reinforce_plus_plus", POLICY_CLIPPED, POLICY_TOKEN, POLICY_BY_TOKENS, POLICY_ALL, 0.2, 0},
+    {"online_dpo", POLICY_PAIR_DPO, POLICY_TOKEN, POLICY_BY_ROWS, POLICY_BEST, 0.2, 0},
+    {"online_ipo", POLICY_PAIR_IPO, POLICY_TOKEN, POLICY_BY_ROWS, POLICY_BEST, 0.2, 0},
 };
+
+bool policy_rule_pairs(const policy_rule *rule)
+{
+    return rule->form == POLICY_PAIR_DPO || rule->form == POLICY_PAIR_IPO;
+}
 
 const policy_rule *policy_rule_find(const char *name)
 {
@@ -150,12 +158,83 @@ static void row_loss(const policy_numbers *n, const policy_rows *rows, uint32_t 
     told->high_mean += whole ? high / of : high;
 }
 
+/* A completion as a loss of pairs reads it; TRL's IPO is over sums, so its count is 1. */
+static bp_preference_row pair_row(const policy_numbers *n, const policy_rows *rows, uint32_t i,
+                                  int32_t side)
+{
+    bp_preference_row row = {.side = side, .count = row_tokens(rows, i)};
+    for (uint32_t t = rows->first[i]; row.count > 0 && t < rows->first[i + 1]; t++) {
+        row.sum += rows->x[t];
+        row.reference += rows->ref[t];
+    }
+    row.count = n->rule->form == POLICY_PAIR_IPO && row.count > 0 ? 1 : row.count;
+    return row;
+}
+
+static void pair_loss(const policy_numbers *n, const policy_rows *rows, const uint32_t of[2],
+                      double *slopes, policy_told *told)
+{
+    const bool ipo = n->rule->form == POLICY_PAIR_IPO;
+    const double share = 1.0 / (rows->count / n->each); /* groups */
+    const bp_preference_numbers numbers = {.kind = ipo ? BP_PREFERENCE_IPO : BP_PREFERENCE_SIGMOID,
+                                           .beta = n->beta};
+    const bp_preference_row chosen = pair_row(n, rows, of[0], BP_SIDE_CHOSEN);
+    const bp_preference_row rejected = pair_row(n, rows, of[1], BP_SIDE_REJECTED);
+    const bp_preference_terms terms = bp_preference_pair(&numbers, 0.0, &chosen, &rejected);
+    if (!terms.there) {
+        return;
+    }
+    told->loss += share * terms.loss;
+    told->pairs++;
+    told->chosen += terms.reward[0];
+    told->rejected += terms.reward[1];
+    told->right += terms.reward[0] > terms.reward[1] ? 1.0 : 0.0;
+    for (int k = 0; k < 2; k++) {
+        for (uint32_t t = rows->first[of[k]]; t < rows->first[of[k] + 1]; t++) {
+            slopes[t] = share * terms.slope[k];
+        }
+    }
+}
+
+static void pair_losses(const policy_numbers *n, const policy_rows *rows, double *slopes,
+                        policy_told *told)
+{
+    uint64_t tokens = 0;
+    memset(slopes, 0, rows->first[rows->count] * sizeof *slopes);
+    for (uint32_t begin = 0; begin < rows->count; begin += n->each) {
+        uint32_t of[2] = {begin, begin};
+        for (uint32_t i = begin; i < begin + n->each; i++) {
+            of[0] = rows->advantages[i] > 0.0f ? i : of[0];
+            of[1] = rows->advantages[i] < 0.0f ? i : of[1];
+            tokens += row_tokens(rows, i);
+            for (uint32_t k = 0; k < row_tokens(rows, i); k++) {
+                const uint32_t t = rows->first[i] + k;
+                double unused[2];
+                told->kl += divergence(n, rows->x[t], rows->ref[t], 1.0, unused);
+            }
+        }
+        if (of[0] != of[1]) {
+            pair_loss(n, rows, of, slopes, told);
+        }
+    }
+    const double pairs = told->pairs > 0 ? told->pairs : 1.0;
+    told->chosen /= pairs;
+    told->rejected /= pairs;
+    told->right /= pairs;
+    told->kl /= tokens > 0 ? (double)tokens : 1.0;
+    told->low_min = 0.0;
+}
+
 void policy_loss(const policy_numbers *numbers, const policy_rows *rows, double *slopes,
                  policy_told *told)
 {
     uint64_t tokens = 0;
     uint32_t counted = 0;
     *told = (policy_told){.low_min = 1.0};
+    if (policy_rule_pairs(numbers->rule)) {
+        pair_losses(numbers, rows, slopes, told);
+        return;
+    }
     for (uint32_t i = 0; i < rows->count; i++) {
         tokens += row_tokens(rows, i);
         counted += row_tokens(rows, i) > 0 ? 1 : 0;
@@ -237,6 +316,23 @@ static double baseline_of(policy_baseline kind, double all, double group, double
                                   : reward;
 }
 
+/* 1 and -1 of a group's best and worst; what has no reward is neither. */
+static void best_and_worst(const double *rewards, uint32_t each, float *advantages)
+{
+    uint32_t best = each, worst = each;
+    for (uint32_t i = 0; i < each; i++) {
+        advantages[i] = 0.0f;
+        if (!isnan(rewards[i])) {
+            best = best == each || rewards[i] > rewards[best] ? i : best;
+            worst = worst == each || rewards[i] <= rewards[worst] ? i : worst;
+        }
+    }
+    if (best < each && rewards[best] > rewards[worst]) {
+        advantages[best] = 1.0f;
+        advantages[worst] = -1.0f;
+    }
+}
+
 void policy_advantages(const policy_rule *rule, policy_scale scale, const double *rewards,
                        uint32_t groups, uint32_t each, float *advantages, policy_spread *spread)
 {
@@ -259,6 +355,9 @@ void policy_advantages(const policy_rule *rule, policy_scale scale, const double
                               : scale == POLICY_SCALE_BATCH ? spread->std + 1e-4
                                                             : std + 1e-4;
             advantages[(size_t)g * each + i] = isnan(of[i]) ? 0.0f : (float)(less / by);
+        }
+        if (rule->baseline == POLICY_BEST) {
+            best_and_worst(of, each, advantages + (size_t)g * each);
         }
         spread->unscored += each - scored;
         flat += std < 1e-8 ? 1 : 0;

@@ -11,13 +11,22 @@
  *     sapo      l = -A (4 / t) sigmoid(t (rho - 1)), t 1 where A > 0, else 1.05
  *
  * and, with beta and d = ref - x, + beta (e^d - d - 1), times rho where the divergence is
- * corrected. The loss is a sum of l over tokens, each divided as the rule says. */
+ * corrected. The loss is a sum of l over tokens, each divided as the rule says.
+ *
+ * Online DPO (TRL's OnlineDPOTrainer) has a loss of pairs instead: of each group the completion
+ * with the best reward is chosen and that with the worst rejected. */
 #ifndef BP_BEDPLATE_POLICY_LOSS_H
 #define BP_BEDPLATE_POLICY_LOSS_H
 
 #include "arena/base.h"
 
-typedef enum policy_form { POLICY_CLIPPED, POLICY_CISPO, POLICY_SAPO } policy_form;
+typedef enum policy_form {
+    POLICY_CLIPPED,
+    POLICY_CISPO,
+    POLICY_SAPO,
+    POLICY_PAIR_DPO, /* of the best and the worst of a group: the losses of pairs of */
+    POLICY_PAIR_IPO  /* core/ops/preference.h over sums of log-probabilities */
+} policy_form;
 typedef enum policy_level { POLICY_TOKEN, POLICY_SEQUENCE, POLICY_SUM } policy_level;
 
 /* What l of a token is divided by: rows times tokens of its row; tokens of all rows; rows times the
@@ -33,7 +42,9 @@ typedef enum policy_divisor {
 typedef enum policy_baseline {
     POLICY_GROUP,  /* less the group's mean */
     POLICY_OTHERS, /* less the mean of the group's others (RLOO) */
-    POLICY_ALL     /* less the mean of all (REINFORCE++) */
+    POLICY_ALL,    /* less the mean of all (REINFORCE++) */
+    POLICY_BEST    /* 1 of the group's best, the first of equals, -1 of its worst, the last of
+                    * equals; 0 of the others, and of all where the best is not better */
 } policy_baseline;
 
 typedef enum policy_scale {
@@ -52,7 +63,11 @@ typedef struct policy_rule {
     double epsilon, epsilon_high; /* where they are not given; 0: epsilon_high is epsilon */
 } policy_rule;
 
-#define LOSS_TYPE_WORDS "dapo|grpo|dr_grpo|bnpo|gspo|cispo|sapo|luspo|rloo|reinforce_plus_plus"
+#define LOSS_TYPE_WORDS                                                                            \
+    "dapo|grpo|dr_grpo|bnpo|gspo|cispo|sapo|luspo|rloo|reinforce_plus_plus|online_dpo|online_ipo"
+
+/* Whether its loss is one of pairs. */
+bool policy_rule_pairs(const policy_rule *rule);
 
 /* The rule of a word; NULL: there is none. */
 const policy_rule *policy_rule_find(const char *name);
@@ -64,6 +79,7 @@ typedef struct policy_numbers {
     double beta;      /* 0: no reference */
     bool corrected;   /* the divergence is weighted with rho */
     uint32_t longest; /* max_completion_length */
+    uint32_t each;    /* completions of a group; of losses of pairs */
 } policy_numbers;
 
 /* Completions: tokens first[i] .. first[i + 1] - 1 are those of completion i. */
@@ -85,7 +101,10 @@ typedef struct policy_told {
     double low_mean, low_min; /* clip_ratio of A < 0 below 1 - epsilon */
     double high_mean, high_max;
     double region_mean;
-    double cispo; /* cispo_clip_ratio */
+    double cispo;            /* cispo_clip_ratio */
+    uint32_t pairs;          /* that were compared; then their means: */
+    double chosen, rejected; /* beta (log-probability - the reference's) */
+    double right;            /* the share of pairs whose chosen one has more of it */
 } policy_told;
 
 /* The loss, and in slopes[t] its derivative by x[t]; 0 for tokens that do not count. No token may

@@ -27,7 +27,10 @@ void policy_resolve(settings *set)
     }
     set->learning_rate = option_given(set, "learning-rate") ? set->learning_rate : RATE;
     set->loss_type = option_given(set, "loss-type") ? set->loss_type : "dapo";
-    set->beta = option_given(set, "beta") ? set->beta : 0.0;
+    const policy_rule *rule = policy_rule_find(set->loss_type);
+    if (!option_given(set, "beta") && (rule == NULL || !policy_rule_pairs(rule))) {
+        set->beta = 0.0; /* else that of pairs, which have one */
+    }
 }
 
 /* Options that would do nothing with another task. */
@@ -69,7 +72,8 @@ bp_status policy_numbers_read(const settings *set, policy_numbers *numbers, poli
         .delta = set->policy_delta,
         .beta = set->beta,
         .corrected = true,
-        .longest = (uint32_t)set->max_completion_length};
+        .longest = (uint32_t)set->max_completion_length,
+        .each = (uint32_t)set->num_generations};
     *scale = strcmp(set->scale_rewards, "batch") == 0  ? POLICY_SCALE_BATCH
              : strcmp(set->scale_rewards, "none") == 0 ? POLICY_SCALE_NONE
                                                        : POLICY_SCALE_GROUP;
@@ -115,6 +119,16 @@ static bp_status policy_refuse(session *s)
                             "(--lora-r) that are all that is trained: no DoRA, biases, tokens or "
                             "--adapter",
                             "--beta");
+    }
+    const policy_rule *rule = policy_rule_find(set->loss_type);
+    if (rule != NULL && policy_rule_pairs(rule) && !(set->beta > 0.0)) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "a loss of pairs compares them with the reference; expected above 0",
+                            "--beta");
+    }
+    if (rule != NULL && policy_rule_pairs(rule) && set->policy_top_entropy < 1.0) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "a loss of pairs is over whole completions", "--top-entropy-quantile");
     }
     if (set->beta > 0.0 && set->loss_type[0] == 'r') { /* rloo, reinforce_plus_plus */
         return bp_error_set(&s->error, BP_ERR_USAGE, where,

@@ -584,7 +584,13 @@ void policy_metrics(const policy_run *p, metric_list *list)
     if (p->ref != NULL) {
         policy_put_metric(list, "kl", p->told.kl);
     }
-    if (p->iterations > 1) {
+    if (p->told.pairs > 0) {
+        policy_put_metric(list, "rewards/chosen", p->told.chosen);
+        policy_put_metric(list, "rewards/rejected", p->told.rejected);
+        policy_put_metric(list, "rewards/margins", p->told.chosen - p->told.rejected);
+        policy_put_metric(list, "rewards/accuracies", p->told.right);
+    }
+    if (p->iterations > 1 && !policy_rule_pairs(p->numbers.rule)) {
         policy_put_metric(list, "clip_ratio/low_mean", p->told.low_mean);
         policy_put_metric(list, "clip_ratio/high_mean", p->told.high_mean);
         policy_put_metric(list, "clip_ratio/region_mean", p->told.region_mean);

@@ -281,12 +281,91 @@ static void entropies_of_masked_completions_have_no_place(void **state)
     assert_false(dull[0]);
 }
 
+/* Made with the lines of TRL 1.16's OnlineDPOTrainer from the sums to the loss, in float64. */
+static const struct pair_case {
+    const char *rule;
+    double beta, loss, slopes[TOKENS];
+} pair_cases[] = {
+    {"online_dpo",
+     .1,
+     0.6895362353767794,
+     {-0.0245000666560017, -0.0245000666560017, -0.0245000666560017, -0.0245000666560017,
+      0.0245000666560017, 0.0245000666560017, 0.0253124837249755, 0.0253124837249755,
+      0.0253124837249755, -0.0253124837249755}},
+    {"online_dpo",
+     .7,
+     0.6736928821116965,
+     {-0.15065882162127, -0.15065882162127, -0.15065882162127, -0.15065882162127, 0.15065882162127,
+      0.15065882162127, 0.190273540532978, 0.190273540532978, 0.190273540532978,
+      -0.190273540532978}},
+    {"online_ipo", .1, 24.36125, {-4.6, -4.6, -4.6, -4.6, 4.6, 4.6, 5.25, 5.25, 5.25, -5.25}},
+    {"online_ipo",
+     .7,
+     0.5143112244897958,
+     {-0.314285714285714, -0.314285714285714, -0.314285714285714, -0.314285714285714,
+      0.314285714285714, 0.314285714285714, 0.964285714285714, 0.964285714285714, 0.964285714285714,
+      -0.964285714285714}},
+};
+
+/* verifies policy-8.bec6 */
+static void losses_of_pairs_are_those_of_trl(void **state)
+{
+    float advantages[4];
+    policy_spread spread;
+    (void)state;
+    for (size_t i = 0; i < sizeof pair_cases / sizeof pair_cases[0]; i++) {
+        const struct pair_case *c = &pair_cases[i];
+        const policy_numbers numbers = {
+            .rule = policy_rule_find(c->rule), .beta = c->beta, .longest = 8, .each = 2};
+        const policy_rows rows = {
+            .count = 4, .first = first, .x = x, .old = old, .ref = ref, .advantages = advantages};
+        double slopes[TOKENS];
+        policy_told told;
+        policy_advantages(numbers.rule, POLICY_SCALE_GROUP, rewards, 2, 2, advantages, &spread);
+        assert_true(advantages[0] == 1 && advantages[1] == -1);
+        assert_true(advantages[2] == -1 && advantages[3] == 1);
+        policy_loss(&numbers, &rows, slopes, &told);
+        near(told.loss, c->loss, 1e-12);
+        for (int t = 0; t < TOKENS; t++) {
+            near(slopes[t], c->slopes[t], 1e-12);
+        }
+        assert_int_equal(told.pairs, 2);
+        near(told.chosen, c->beta * (.4 - .1) / 2, 1e-12);
+        near(told.rejected, c->beta * (0 + .15) / 2, 1e-12);
+        near(told.right, 0.5, 0);
+    }
+}
+
+/* verifies policy-8.bec6 */
+static void pairs_are_the_best_and_the_worst(void **state)
+{
+    static const double some[] = {.5, 1, 1, .5, 2, 2, 2, 2, (double)NAN, 3, 1, (double)NAN};
+    static const float right[] = {0, 1, 0, -1, 0, 0, 0, 0, 0, 1, -1, 0};
+    static const bool masked[] = {true, false, false, false};
+    static const float pairs[] = {1, -1, -1, 1};
+    const policy_rule *rule = policy_rule_find("online_dpo");
+    const policy_numbers numbers = {.rule = rule, .beta = .1, .each = 2};
+    const policy_rows rows = {
+        .count = 4, .first = first, .x = x, .ref = ref, .advantages = pairs, .masked = masked};
+    float a[12];
+    double slopes[TOKENS];
+    policy_spread spread;
+    policy_told told;
+    (void)state;
+    policy_advantages(rule, POLICY_SCALE_GROUP, some, 3, 4, a, &spread);
+    assert_memory_equal(a, right, sizeof a);
+    near(spread.flat_groups, 1.0 / 3, 1e-15);
+    policy_loss(&numbers, &rows, slopes, &told); /* a pair that lacks a completion */
+    assert_int_equal(told.pairs, 1);
+    assert_true(slopes[0] == 0 && slopes[5] == 0 && slopes[6] != 0 && slopes[9] != 0);
+}
+
 /* verifies policy-2.1ec5 */
 static void on_policy_the_slope_is_the_advantage(void **state)
 {
     static const float advantages[] = {1.5f, -0.5f, 0.25f, 0.0f};
     static const bool masked[] = {false, true, false, false};
-    const policy_numbers numbers = {policy_rule_find("dapo"), .2, .2, 0, 0, true, 8};
+    const policy_numbers numbers = {policy_rule_find("dapo"), .2, .2, 0, 0, true, 8, 2};
     const policy_rows rows = {4, first, x, NULL, NULL, advantages, masked, NULL};
     double slopes[TOKENS];
     policy_told told;
@@ -333,6 +412,8 @@ int main(void)
         cmocka_unit_test(slopes_are_difference_quotients),
         cmocka_unit_test(tokens_of_low_entropy_do_not_count),
         cmocka_unit_test(entropies_of_masked_completions_have_no_place),
+        cmocka_unit_test(losses_of_pairs_are_those_of_trl),
+        cmocka_unit_test(pairs_are_the_best_and_the_worst),
         cmocka_unit_test(on_policy_the_slope_is_the_advantage),
         cmocka_unit_test(advantages_are_spread_as_asked),
     };
