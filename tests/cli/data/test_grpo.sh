@@ -118,6 +118,40 @@ run replay "$work/on2"
 [[ $code -eq 0 ]] && grep -q '^6 of 6 steps proven' <<<"$out"
 check $? "online DPO, replayed" "$out$err"
 
+# Numbers by their usual names and samples of completions, where runs are looked at.
+# verifies policy-9.82a1
+run train --task grpo --model "$work/warm" --data "$work/copy.jsonl" --reward places --reward 'regex:[0-4]' --max-steps 4 --logging-steps 2 --lora-r 2 \
+    --beta 0.1 --per-device-train-batch-size 32 --max-completion-length 4 --report-to tensorboard --output-dir "$work/told"
+check $code "a run with a board" "$err"
+board=$(cat "$work/told/runs"/*/* "$work/told/runs"/* 2>/dev/null | grep -aoE 'train/[a-z_/]+')
+run watch "$work/told" --once
+watched=$out
+run report "$work/told" --output "$work/told.html"
+log=$(grep '"event":"rollout"' "$work/told/events.jsonl" | tail -1)
+for name in reward reward_std frac_reward_zero_std entropy kl rewards/places/mean rewards/places/std rewards/regex/mean rewards/regex/std \
+    completions/mean_length completions/min_length completions/max_length completions/clipped_ratio; do
+    grep -q "\"$name\":" <<<"$log" && grep -qx "train/$name" <<<"$board" && grep -qE "(^| )$name [0-9.-]+" <<<"$watched" &&
+        grep -q "data-name=\"$name\"" "$work/told.html"
+    check $? "$name in events, on the board, in watch and in the report" "$log
+$watched"
+done
+python3 - "$work/told" "$work/told.html" <<'P'
+import json, sys
+log = [json.loads(l) for l in open(sys.argv[1] + "/events.jsonl") if '"event":"rollout"' in l]
+page = open(sys.argv[2]).read()
+assert [l["step"] for l in log] == [2, 4]
+for l in log:
+    assert l["best_reward"] >= l["worst_reward"] and len(l["best"]) > 0 and l["prompt"].endswith("=")
+    assert "<td>%s</td>" % l["prompt"] in page
+    assert not l["best"].isalnum() or "<td>%s</td>" % l["best"] in page
+P
+check $? "samples of completions in events and in the report"
+grep -q '<h2>Completions</h2>' "$work/told.html"
+check $? "and they have a heading"
+run watch "$work/told" "$work/toy" --once
+grep -qE '^run .* loss +reward' <<<"$out" && grep -qE 'toy +120/120 .* 0\.9[0-9]+|toy +120/120 .* 1' <<<"$out"
+check $? "a table of several runs" "$out"
+
 # verifies policy-6.deac
 last() { grep -o "\"$1\": *[0-9.e+-]*" <<<"$out" | tail -1 | grep -o '[0-9.e+-]*$'; }
 for more in "" "--bf16 --temperature 0.7"; do

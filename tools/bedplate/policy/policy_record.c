@@ -114,3 +114,37 @@ bp_status policy_record_scores(const char *text, size_t digits, uint32_t count, 
     }
     return BP_OK;
 }
+
+enum { EVENT_TEXT = 200 };
+
+/* The first bytes of a text, up to the end of a character. */
+static void event_put_text(json_line *line, const char *key, const char *text, size_t bytes)
+{
+    size_t count = bytes < EVENT_TEXT ? bytes : EVENT_TEXT;
+    while (count < bytes && count > 0 && ((unsigned char)text[count] & 0xc0) == 0x80) {
+        count--;
+    }
+    bp_json_put_bytes(&line->json, key, text, count);
+}
+
+void policy_event_put(json_line *line, const policy_run *p, const metric_list *list)
+{
+    const uint32_t each = p->choice.generations;
+    uint32_t best = 0, worst = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        line_real(line, list->of[i].name, list->of[i].value);
+    }
+    for (uint32_t g = 0; g < p->groups && best == worst; g++) {
+        best = worst = g * each;
+        for (uint32_t i = g * each; i < (g + 1) * each; i++) {
+            best = p->totals[i] > p->totals[best] ? i : best;
+            worst = p->totals[i] < p->totals[worst] ? i : worst;
+        }
+    }
+    const rollout_row *row = &p->prompts.rows[p->chosen[best / each]];
+    event_put_text(line, "prompt", row->text, row->text_bytes);
+    event_put_text(line, "best", p->texts[best].bytes, p->texts[best].count);
+    line_real(line, "best_reward", p->totals[best]);
+    event_put_text(line, "worst", p->texts[worst].bytes, p->texts[worst].count);
+    line_real(line, "worst_reward", p->totals[worst]);
+}

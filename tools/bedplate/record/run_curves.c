@@ -230,7 +230,8 @@ static void curve_metrics(bp_text *t, const run_view *views, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t m = 0; m < views[i].metric_count; m++) {
             const char *name = views[i].metrics[m].name;
-            const curve_set set = {views, count, VIEW_CURVES, name, name, true};
+            const bool of_steps = views[i].metrics[m].of_steps;
+            const curve_set set = {views, count, VIEW_CURVES, name, name, !of_steps};
             bool shown = false;
             for (uint32_t j = 0; j < i; j++) {
                 shown = shown || curve_of(&set, j) != NULL;
@@ -241,7 +242,7 @@ static void curve_metrics(bp_text *t, const run_view *views, uint32_t count)
             char title[96];
             bp_text words;
             bp_text_init(&words, NULL, NULL, title, sizeof title);
-            bp_text_string(&words, "Evaluation: ");
+            bp_text_string(&words, of_steps ? "" : "Evaluation: ");
             bp_text_string(&words, name);
             if (bp_text_flush(&words) == BP_OK) {
                 /* a level line says something here: the metric does not change */
@@ -249,6 +250,8 @@ static void curve_metrics(bp_text *t, const run_view *views, uint32_t count)
                                                   .axis = name,
                                                   .sets = {set},
                                                   .set_count = 1,
+                                                  .smoothed = of_steps,
+                                                  .linear = of_steps,
                                                   .eventful = true});
             }
         }

@@ -259,7 +259,7 @@ static void events_evaluation(bp_text *t, const run_view *v, const view_curve *l
     bp_text_general(t, loss->value[at], 5);
     for (uint32_t m = 0; m < v->metric_count; m++) {
         const view_curve *c = &v->metrics[m].curve;
-        for (uint32_t i = 0; c->stride <= 1 && i < c->count; i++) {
+        for (uint32_t i = 0; c->stride <= 1 && !v->metrics[m].of_steps && i < c->count; i++) {
             if (!(c->step[i] < loss->step[at]) && !(c->step[i] > loss->step[at])) {
                 bp_text_string(t, ", ");
                 bp_text_html(t, v->metrics[m].name);

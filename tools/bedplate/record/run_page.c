@@ -359,6 +359,30 @@ static void page_memory(bp_text *t, const run_view *v)
     run_curves_step(t, v);
 }
 
+/* What the model wrote in the newest steps: of a prompt the best and the worst completion. */
+static void page_samples(bp_text *t, const run_view *v)
+{
+    const uint32_t first = v->sample_count > VIEW_SAMPLES ? v->sample_count - VIEW_SAMPLES : 0;
+    if (v->sample_count == 0) {
+        return;
+    }
+    page_rows_begin(t, "Completions",
+                    "<th>step</th><th>prompt</th><th>the best</th><th>reward</th><th>the worst</th>"
+                    "<th>reward</th>");
+    for (uint32_t i = v->sample_count; i > first; i--) {
+        const view_sample *sample = &v->samples[(i - 1) % VIEW_SAMPLES];
+        bp_text_string(t, "<tr>");
+        page_count_cell(t, view_count(sample->step));
+        page_cell(t, sample->prompt);
+        page_cell(t, sample->best);
+        page_number_cell(t, sample->best_reward, 5);
+        page_cell(t, sample->worst);
+        page_number_cell(t, sample->worst_reward, 5);
+        bp_text_string(t, "</tr>\n");
+    }
+    bp_text_string(t, "</table></div>\n");
+}
+
 /* Nothing where no run has anything to tell here. */
 static void page_checks(bp_text *t, const run_view *views, uint32_t count)
 {
@@ -456,6 +480,7 @@ static void run_page_put(bp_text *t, const run_view *views, uint32_t count)
             bp_text_html(t, views[i].directory);
             bp_text_string(t, "</h1>\n");
         }
+        page_samples(t, &views[i]);
         page_memory(t, &views[i]);
         page_machine(t, &views[i]);
         run_events_put(t, &views[i]);

@@ -149,7 +149,7 @@ static void view_add(view_curve *c, double step, double value)
 }
 
 /* The metric of that name, which a line that has it for the first time adds; NULL: too many. */
-static view_metric *view_metric_of(run_view *v, const char *name)
+static view_metric *view_metric_of(run_view *v, const char *name, bool of_steps)
 {
     for (uint32_t i = 0; i < v->metric_count; i++) {
         if (strcmp(v->metrics[i].name, name) == 0) {
@@ -161,17 +161,20 @@ static view_metric *view_metric_of(run_view *v, const char *name)
     }
     view_metric *added = &v->metrics[v->metric_count++];
     memcpy(added->name, name, strlen(name) + 1);
+    added->of_steps = of_steps;
     return added;
 }
 
-static void view_metric_add(run_view *v, const char *name, double step, const char *text)
+static void view_metric_add(run_view *v, const char *name, double step, const char *text,
+                            bool of_steps)
 {
     char *end;
     const double value = strtod(text, &end);
     if (end == text || *end != '\0' || !(fabs(value) < 1e100)) {
         return; /* a text, an object, or no number that a run computes */
     }
-    view_metric *metric = view_metric_of(v, strncmp(name, "eval_", 5) == 0 ? name + 5 : name);
+    view_metric *metric =
+        view_metric_of(v, strncmp(name, "eval_", 5) == 0 ? name + 5 : name, of_steps);
     const view_curve *c = metric != NULL ? &metric->curve : NULL;
     if (c != NULL && (c->count == 0 || c->step[c->count - 1] < step)) {
         view_add(&metric->curve, step, value); /* once a step, whichever file has it first */
@@ -180,11 +183,12 @@ static void view_metric_add(run_view *v, const char *name, double step, const ch
 
 /* Every number of an evaluation but what it counts: {"eval":20,"loss":..,"metric":"f1","value":..},
  * further members by their names, and those of an object "metrics". */
-static void view_metrics_of(run_view *v, const char *line, double step)
+static void view_metrics_of(run_view *v, const char *line, double step, bool of_steps)
 {
     static const char *const keys[] = {NULL, "metrics"};
-    static const char *const others[] = {"event",   "seq",     "unix", "step", "eval",
-                                         "targets", "seconds", "loss", "chain"};
+    static const char *const others[] = {"event",  "seq",         "unix",         "step", "eval",
+                                         "chain",  "targets",     "seconds",      "loss", "best",
+                                         "prompt", "best_reward", "worst_reward", "worst"};
     char name[VIEW_TEXT], value[VIEW_TEXT], metric[VIEW_TEXT];
     (void)view_text(line, "metric", metric, sizeof metric);
     for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
@@ -198,7 +202,7 @@ static void view_metrics_of(run_view *v, const char *line, double step)
                 other = other || strcmp(called, others[i]) == 0;
             }
             if (!other) {
-                view_metric_add(v, called, step, value);
+                view_metric_add(v, called, step, value, of_steps);
             }
         }
     }
@@ -225,7 +229,7 @@ static void view_record_line(run_view *v, const char *line)
     } else if (strncmp(line, "{\"eval\"", 7) == 0 && view_number(line, "eval", &step) &&
                view_number(line, "loss", &value)) {
         view_add(&v->curves[VIEW_EVAL], step, value);
-        view_metrics_of(v, line, step);
+        view_metrics_of(v, line, step, false);
         v->chosen = v->chosen || v->metric_count > 0; /* a record has no other */
     } else if (strncmp(line, "{\"run\"", 6) == 0) {
         snprintf(v->run, sizeof v->run, "%.*s", (int)strcspn(line, "\n"), line);
@@ -386,6 +390,23 @@ static void view_clock(run_view *v, const view_event *e)
     v->clock_seconds[v->clock_count++] = v->ran;
 }
 
+/* {"event":"rollout",..,"prompt":"..","best":"..","best_reward":1,"worst":"..","worst_reward":0} */
+static void view_sample_line(run_view *v, const char *line, double step)
+{
+    view_sample *to = &v->samples[v->sample_count % VIEW_SAMPLES];
+    const uint32_t before = (v->sample_count + VIEW_SAMPLES - 1) % VIEW_SAMPLES;
+    if (v->sample_count > 0 && !(v->samples[before].step < step)) {
+        return; /* of steps that a resumed run makes again */
+    }
+    *to = (view_sample){.step = step, .best_reward = (double)NAN, .worst_reward = (double)NAN};
+    (void)view_number(line, "best_reward", &to->best_reward);
+    (void)view_number(line, "worst_reward", &to->worst_reward);
+    const bool both = view_text(line, "prompt", to->prompt, sizeof to->prompt) &&
+                      view_text(line, "best", to->best, sizeof to->best) &&
+                      view_text(line, "worst", to->worst, sizeof to->worst);
+    v->sample_count += both ? 1 : 0;
+}
+
 static void view_event_line(run_view *v, const char *line)
 {
     view_event e = {.step = 0};
@@ -399,7 +420,12 @@ static void view_event_line(run_view *v, const char *line)
     view_clock(v, &e);
     view_count_event(v, &e, line);
     if (strcmp(e.kind, "eval") == 0) {
-        view_metrics_of(v, line, (double)e.step);
+        view_metrics_of(v, line, (double)e.step, false);
+    }
+    if (strcmp(e.kind, "rollout") == 0) {
+        view_metrics_of(v, line, (double)e.step, true);
+        view_sample_line(v, line, (double)e.step);
+        return; /* as many as lines of the log */
     }
     if (strcmp(e.kind, "progress") == 0) {
         value = (double)NAN;

@@ -13,7 +13,8 @@ enum {
     VIEW_TEXT = 240,
     VIEW_LINE = 65536,
     VIEW_CLASSES = 12,
-    VIEW_METRICS = 12, /* of evaluations, beside their loss */
+    VIEW_METRICS = 40, /* of evaluations, beside their loss, and of steps with completions */
+    VIEW_SAMPLES = 8,
     VIEW_CLOCK = 512,
     VIEW_COLUMNS = 64 /* of the plan over one step */
 };
@@ -37,11 +38,18 @@ typedef struct view_curve {
     double value[VIEW_POINTS];
 } view_curve;
 
-/* A metric of the evaluations, by the name that the files have for it. */
+/* A metric of the evaluations, or of steps, by the name that the files have for it. */
 typedef struct view_metric {
     char name[48];
+    bool of_steps;
     view_curve curve;
 } view_metric;
+
+/* The best and the worst completion of a prompt of --task grpo; escapes as they are. */
+typedef struct view_sample {
+    double step, best_reward, worst_reward;
+    char prompt[VIEW_TEXT], best[VIEW_TEXT], worst[VIEW_TEXT];
+} view_sample;
 
 typedef struct view_event {
     double unix_time;
@@ -57,6 +65,8 @@ typedef struct run_view {
     view_curve curves[VIEW_CURVES];
     view_metric metrics[VIEW_METRICS];
     uint32_t metric_count;
+    view_sample samples[VIEW_SAMPLES]; /* the newest of all; sample i at i % VIEW_SAMPLES */
+    uint32_t sample_count;
     bool chosen; /* the run finds its best evaluation by the first of them, not by the loss */
     /* Seconds that processes of the run had run at a step, as events name them: rising steps. */
     uint32_t clock_count, clock_stride, clock_skipped;

@@ -31,6 +31,7 @@
 #include "tools/bedplate/runs/service.h"
 #include "tools/bedplate/session/session.h"
 #include "tools/bedplate/app/signals.h"
+#include "tools/bedplate/policy/policy_record.h"
 #include "tools/bedplate/runs/train_ranks.h"
 #include "tools/bedplate/record/train_record.h"
 #include "tools/bedplate/runs/train_report.h"
@@ -356,6 +357,16 @@ static bp_status cmd_train_evaluate(training *t)
     return best && kept ? service_save(&t->care, CHECKPOINT_DUE, false) : BP_OK;
 }
 
+/* Numbers and samples of completions are events, from which watch and report have them. */
+static void note_completions(training *t, uint64_t step)
+{
+    if (ranks_leads(t->s.set)) {
+        json_line *line = events_begin(&t->points.log, "rollout", step);
+        policy_event_put(line, &t->policy, &t->sum.found);
+        events_end(&t->points.log);
+    }
+}
+
 static void log_step(training *t, const bp_outcome *outcome, progress_numbers *numbers)
 {
     const settings *set = t->s.set;
@@ -371,6 +382,7 @@ static void log_step(training *t, const bp_outcome *outcome, progress_numbers *n
     metric_list_of_steps(&t->sum.found, &t->sum.told);
     if (t->policy.s != NULL) {
         policy_metrics(&t->policy, &t->sum.found);
+        note_completions(t, step);
     }
     if (set->json) {
         train_report_step(&now, &t->sum, epoch_of(t, step), t->s.plan.report.arena_bytes);

@@ -182,7 +182,8 @@ static void watch_row_read(watch_row *row, const run_view *v)
 {
     char done[16], total[16];
     const double age = (double)time(NULL) - v->updated;
-    const view_curve *eval = v->chosen ? &v->metrics[0].curve : &v->curves[VIEW_EVAL];
+    const bool other = v->chosen || (v->metric_count > 0 && v->metrics[0].of_steps);
+    const view_curve *eval = other ? &v->metrics[0].curve : &v->curves[VIEW_EVAL];
     watch_short((double)v->steps, done);
     watch_short((double)v->total, total);
     snprintf(row->step, sizeof row->step, "%s/%s", done, total);
@@ -202,7 +203,7 @@ static void watch_row_read(watch_row *row, const run_view *v)
         snprintf(row->state, sizeof row->state, "%.8s", watch_state(v, age));
         row->state[strcspn(row->state, ":")] = '\0'; /* "silent" */
     }
-    snprintf(row->metric, sizeof row->metric, "%s", v->chosen ? v->metrics[0].name : "eval loss");
+    snprintf(row->metric, sizeof row->metric, "%s", other ? v->metrics[0].name : "eval loss");
 }
 
 /* The end of a path tells runs apart. */

@@ -113,6 +113,35 @@ static void many_steps_become_means(void **state)
     }
 }
 
+/* verifies policy-9.82a1 */
+static void completions_of_steps_are_curves_and_samples(void **state)
+{
+    (void)state;
+    static run_view v;
+    char line[512];
+    memset(&v, 0, sizeof v);
+    for (int step = 1; step <= VIEW_SAMPLES + 2; step++) {
+        snprintf(line, sizeof line,
+                 "{\"event\":\"rollout\",\"seq\":%d,\"unix\":1.5,\"step\":%d,\"reward\":0.5,"
+                 "\"kl\":null,\"rewards/a/mean\":%d,\"prompt\":\"p%d\",\"best\":\"7\","
+                 "\"best_reward\":1,\"worst\":\"\\n\",\"worst_reward\":-1}",
+                 step, step, step, step);
+        view_event_line(&v, line);
+        view_event_line(&v, line); /* of a step that a resumed run makes again */
+    }
+    assert_int_equal(v.event_count, 0);
+    assert_int_equal(v.metric_count, 2);
+    assert_string_equal(v.metrics[0].name, "reward");
+    assert_string_equal(v.metrics[1].name, "rewards/a/mean");
+    assert_true(v.metrics[0].of_steps && v.metrics[1].curve.count == VIEW_SAMPLES + 2);
+    assert_int_equal(v.sample_count, VIEW_SAMPLES + 2);
+    const view_sample *last = &v.samples[(v.sample_count - 1) % VIEW_SAMPLES];
+    assert_true(last->step == VIEW_SAMPLES + 2 && last->best_reward == 1 &&
+                last->worst_reward == -1);
+    assert_string_equal(last->best, "7");
+    assert_string_equal(last->worst, "\\n");
+}
+
 /* verifies record-12.31c7 */
 static void a_run_is_read(void **state)
 {
@@ -264,6 +293,7 @@ int main(void)
         cmocka_unit_test(many_steps_become_means),
         cmocka_unit_test(every_metric_of_an_evaluation_is_a_curve),
         cmocka_unit_test(the_clock_counts_what_processes_ran),
+        cmocka_unit_test(completions_of_steps_are_curves_and_samples),
         cmocka_unit_test(the_plan_over_a_step_is_read),
         cmocka_unit_test_setup_teardown(a_run_is_read, set_up, tear_down),
     };
