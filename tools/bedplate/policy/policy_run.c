@@ -13,6 +13,7 @@
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/policy/policy_options.h"
+#include "tools/bedplate/policy/policy_ranks.h"
 #include "tools/bedplate/policy/policy_record.h"
 #include "tools/bedplate/ranks/ranks.h"
 
@@ -176,6 +177,7 @@ static uint64_t policy_lay_out(policy_run *p, char *at)
     float *logps = policy_piece(at, &used, tokens, sizeof *logps);
     float *entropies = policy_piece(at, &used, tokens, sizeof *entropies);
     p->work = policy_piece(at, &used, rollout_bytes(&p->s->spec), 1);
+    p->wire = policy_piece(at, &used, policy_ranks_bytes(p), 1);
     for (uint64_t i = 0; at != NULL && i < n; i++) {
         p->made[i] = (rollout_completion){.ids = ids + i * p->choice.most,
                                           .logps = logps + i * p->choice.most,
@@ -261,7 +263,7 @@ static bp_status policy_score(policy_run *p, uint64_t batch)
     session *s = p->s;
     const char *rewards;
     size_t digits;
-    BP_TRY(reward_score(&p->rewards, p->cases, p->count, p->scores, &s->error));
+    BP_TRY(policy_ranks_score(p));
     if (p->recorded == NULL || p->rewards.count == p->rewards.function_count) {
         return BP_OK;
     }
@@ -282,8 +284,7 @@ bp_status policy_start(policy_run *p, char *identity, size_t room)
     s->reference_bytes += p->held.bytes + p->prompts.held.bytes + p->prompts.work.bytes +
                           reward_model_bytes(&p->model);
     p->rewarded = true;
-    BP_TRY(p->recorded != NULL ? policy_open_recorded(p)
-                               : reward_open(&p->rewards, s->set, &s->error));
+    BP_TRY(p->recorded != NULL ? policy_open_recorded(p) : policy_ranks_open_rewards(p));
     p->rewards.model = p->model.owner != NULL ? &p->model : NULL;
     for (uint32_t f = 0; f < p->rewards.count; f++) {
         const char *name = reward_name(&p->rewards, f);
@@ -443,7 +444,11 @@ static bp_status policy_judge(policy_run *p, double *to)
                     .vocabulary = spec->config.vocabulary,
                     .kind = bp_feed_labels(spec->config.task)};
     BP_TRY(bp_feed_init(&feed, &s->error));
-    return bp_runtime_evaluate_each(&s->runtime, &feed, 0, policy_take, &j, &loss, &targets);
+    ranks_leave_turn(s->set);
+    const bp_status status =
+        bp_runtime_evaluate_each(&s->runtime, &feed, 0, policy_take, &j, &loss, &targets);
+    ranks_take_turn(s->set);
+    return status;
 }
 
 /* Each B of the adapters goes out to the block, and zeros come in its place: then the model is its
@@ -500,7 +505,7 @@ static bp_status policy_generate(policy_run *p, uint64_t batch)
     p->choice.step = batch;
     p->generated = 0;
     BP_TRY(reward_model_try(&p->model, &s->error));
-    BP_TRY(rollout_run(&s->runtime, &p->choice, p->asked, p->groups, p->made, p->work, &s->error));
+    BP_TRY(policy_ranks_generate(p));
     BP_TRY(policy_texts(p, batch));
     const bp_status scored = policy_score(p, batch);
     policy_tell_failures(p);

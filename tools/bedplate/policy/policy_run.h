@@ -62,6 +62,7 @@ struct policy_run {
     reward_case *cases;
     rollout_text *texts;
     void *work;
+    void *wire;            /* of several ranks; else of no bytes */
     memory_block adapters; /* of the policy, while the reference is computed */
     uint64_t generated;    /* 1 + the number of the batch of completions; 0: none */
     uint64_t weighed;      /* 1 + the step that weights are of; 0: none */

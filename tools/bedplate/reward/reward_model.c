@@ -10,6 +10,7 @@
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/app/process_memory.h"
+#include "tools/bedplate/ranks/ranks.h"
 #include "tools/formats/family/family.h"
 
 static const char where[] = "reward model", option_name[] = "--reward-model";
@@ -260,7 +261,7 @@ static bp_status model_texts(reward_model *m, const reward_case *cases, uint32_t
         }
         over += m->lengths[i] == 0 ? 1 : 0;
     }
-    if (over > 0 && !m->told) {
+    if (over > 0 && !m->told && ranks_leads(m->owner->set)) {
         output_print(stderr,
                      "bedplate: --reward-model: %" PRIu32 " of %" PRIu32
                      " completions have no reward: with their prompts they are no text, or one "

@@ -644,6 +644,8 @@ int session_report(const session *s, bp_status status)
     }
     if (error->code != BP_OK) {
         ranks_fail(s->set, error);
+    } else if (!ranks_leads(s->set)) {
+        return bp_status_exit_code(status); /* rank 0 has the record of it */
     }
     if (!ranks_may_tell(s->set, status) || error->code == BP_OK) {
         /* What has no record was printed where it was found. */
