@@ -195,6 +195,14 @@ no 2 '--beta: this loss type' --beta 0.1 --lora-r 2 --loss-type rloo
 no 2 '--beta: a loss of pairs compares them with the reference' --loss-type online_dpo --lora-r 2 --beta 0
 no 2 '--beta: the reference is the model without adapters' --loss-type online_ipo
 no 2 '--top-entropy-quantile: a loss of pairs' --loss-type online_dpo --lora-r 2 --top-entropy-quantile 0.5
+no 2 '--ref-model: the reference of adapters is the model without them' --lora-r 2 --beta 0.1 --ref-model "$work/warm"
+no 2 '--beta: the reference is the model without adapters' --lora-r 2 --use-dora --beta 0.1
+no 2 '--kernels: with AMX a product of several rows has other bits' --kernels amx
+no 2 '--device: on this device generating is not shown to have the bits' --device cuda:sm_80
+# Rewards that are all equal: no gradient, and counted.
+run "${how[@]}" --reward-weights 0,0 --max-steps 2 --json --logging-steps 2 --weight-decay 0 --output-dir "$work/n" --overwrite-output-dir
+[[ $code -eq 0 && $(last frac_reward_zero_std) == 1 && $(last grad_norm) == 0 && $(last reward) == 0 ]]
+check $? "all rewards are equal: no gradient, counted" "$out$err"
 no 2 '--save-steps: a checkpoint lies where completions are new' --num-iterations 3 --save-steps 4
 no 2 '--loss-type: this loss is over pairs of rows: found "hinge"|this loss is over pairs of rows' --loss-type hinge
 no 2 '--max-seq-length: the longest prompt and --max-completion-length' --max-seq-length 4

@@ -187,7 +187,11 @@ static bp_status policy_choose_slots(session *s, uint32_t longest, const rollout
         if (chosen || s->set->arena == 0 || slots == 1) {
             return BP_OK;
         }
-        BP_TRY(dry_run_arena(&s->spec, 0, &bytes, &s->error));
+        bp_spec least = s->spec; /* what may be offloaded leaves room for sequences */
+        if (s->offload.asked && !s->offload.flash) {
+            offload_all(&least, s->offload.what);
+        }
+        BP_TRY(dry_run_arena(&least, 0, &bytes, &s->error));
         if (bytes <= s->set->arena) {
             return BP_OK;
         }
