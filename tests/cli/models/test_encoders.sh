@@ -8,7 +8,7 @@
 awk 'BEGIN { for (i = 0; i < 40; i++) printf "%d\tthe word %d\n", i % 2, i % 2 ? i : -i }' >"$work/rows.tsv"
 
 for name in roberta distilbert electra mpnet modernbert; do
-    learn=(train --model "tiny-$name" --task masked-lm --data "$work/text.txt" --max-seq-length 32 --max-steps 8 --quiet --json
+    learn=(train --model "tiny-$name" --task masked-lm --data "$work/text.txt" --max-seq-length 32 --max-steps 6 --quiet --json
         --learning-rate 1e-3)
     rm -rf "$work"/[a-e]
     same_bits --model "tiny-$name" --task masked-lm --max-seq-length 32 -- "${learn[@]}"
@@ -23,7 +23,7 @@ for name in roberta distilbert electra mpnet modernbert; do
     run eval --model "$work/x-$name" --data "$work/text.txt" --max-seq-length 32 --json
     [[ -n $loss && $(json loss) == "$loss" ]]
     check $? "$name: read back" "$out$err"
-    run train --model "$work/a" --task classification --data "$work/rows.tsv" --max-seq-length 32 --max-steps 40 --quiet --json \
+    run train --model "$work/a" --task classification --data "$work/rows.tsv" --max-seq-length 32 --max-steps 12 --quiet --json \
         --learning-rate 2e-3 --output-dir "$work/c-$name" --validation-split 0.25
     [[ $code -eq 0 && $(json eval_accuracy) =~ ^[01] ]]
     check $? "$name: a classifier of its own" "$out$err"

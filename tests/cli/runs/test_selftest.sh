@@ -14,7 +14,7 @@ grep -q '"replays":2,"mismatches":0,"verified":2' "$work/run/events.jsonl"
 check $? "a run that begins with it"
 # verifies doubt-2.ce38
 # Again and again; each checkpoint is read back, and a state that changes while it is only read is seen.
-expect 0 '' train --model tiny --data README.md --validation-split 0.1 --max-seq-length 32 --max-steps 4 --eval-steps 2 --save-steps 2 --threads 1 --quiet --replay-every 2 --selftest-every 0.001s --output-dir "$work/often"
+expect 0 '' train --model tiny --data README.md --validation-split 0.1 --max-seq-length 32 --max-steps 2 --eval-steps 1 --save-steps 1 --threads 1 --quiet --replay-every 2 --selftest-every 0.001s --output-dir "$work/often"
 [[ $(grep -c '"event":"selftest".*"wrong":0' "$work/often/events.jsonl") -ge 2 ]]
 check $? "selftests beside steps" "$(grep selftest "$work/often/events.jsonl")"
 [[ $(grep -c '"event":"save".*"read_back":true' "$work/often/events.jsonl") == 2 ]]
