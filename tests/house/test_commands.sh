@@ -175,6 +175,16 @@ printf '%s\n' 'sleep 1' 'sleep "0.$RANDOM" # no wait: a moment' 'asleep 1' >"$wo
 printf '%s\n' '    time.sleep(0.1)' >"$work/sleeps/tests/part/b.py"
 [[ $(slept "$work/sleeps" | sort) == 'tests/part/b.py:1:    time.sleep(0.1)'$'\n''tests/part/test_a.sh:1:sleep 1' ]]
 check $? "a wait for a time is seen, in the shell and in Python" "$(slept "$work/sleeps")"
+# A busy machine is no failure: where a test compares a time it says beside it what takes longer than its limit.
+timed() { (cd "${1:-.}" && grep -rnE 'SECONDS - [a-z]+(\)+ -l[te]| <)|date \+%s|tv_n?sec - .*<' tests --include='test_*.sh' --include='test_*.c' | grep -v '[#*] limit: \|^tests/house/test_commands.sh:'); }
+found=$(timed)
+[[ -z $found ]]
+check $? "times that tests compare have a limit that says why" "$found"
+printf '%s\n' '[[ $((SECONDS - began)) -lt 20 ]]' '[[ $((SECONDS - began)) -lt 20 ]] # limit: a fault takes 200' 'check "$((SECONDS - began)) s"' \
+    '((SECONDS - began < 5))' 'now=$(date +%s%N)' >"$work/sleeps/tests/part/test_a.sh"
+echo '    assert_true(ended.tv_sec - began.tv_sec < 5);' >"$work/sleeps/tests/part/test_a.c"
+[[ $(timed "$work/sleeps" | cut -d: -f1,2 | sort | tr '\n' ' ') == 'tests/part/test_a.c:1 tests/part/test_a.sh:1 tests/part/test_a.sh:4 tests/part/test_a.sh:5 ' ]]
+check $? "a time that is compared is seen, in the shell and in C" "$(timed "$work/sleeps")"
 waited() { (. tests/cli/lib.sh; wait_for "$@"; echo $?); }
 n=0
 at=$(waited 600 '((++n > 2))') && gone=$(wait; true & ended=$!; wait; waited 600 false $ended) && late=$(waited 1 'false')

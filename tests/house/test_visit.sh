@@ -60,7 +60,7 @@ visit --seconds 6 --groups environment,steps,kernels >/dev/null
 expect "no time is no failure" 0 $?
 expect "one that hangs is ended" "took longer than" "$(cat out/gpu.txt)"
 expect "what has no time is left out" "gpu_kernels: no time" "$(cat out/gpu.txt)"
-[[ $((SECONDS - began)) -lt 15 ]]
+[[ $((SECONDS - began)) -lt 60 ]] # limit: ten times its seconds, what hangs has no end
 expect "within its seconds" 0 $?
 expect "a group that there is not" "found nothing, expected some of environment" "$(visit --groups nothing 2>&1)"
 rm bundle/bedplate

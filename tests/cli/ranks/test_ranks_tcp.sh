@@ -138,21 +138,21 @@ ranks 2 "$program" "${train[@]}" --max-steps 2 --fabric-secret "$work/another"
 ends 2 "the secret is too short: found 5, expected at least 16" "a short secret"
 ranks 2 "$program" "${train[@]}" --max-steps 2 --fabric-secret "$work/none"
 ends 6 "the secret cannot be read" "no secret"
-# Twelve that connect and say nothing keep nobody off.
+# Forty that connect and say nothing keep nobody off: one after the other they take 200 s.
 rm -f "$work"/.err.* "$work"/.out.*
 port=$((port + 20))
 one 0 2 "$program" "${train[@]}" --max-steps 2 & pids=($!)
-for i in {1..12}; do
+for i in {1..40}; do
     wait_for 120 'exec {fd}<>"/dev/tcp/127.0.0.1/$port"' 2>/dev/null
     silent[i]=$fd
 done
 began=$SECONDS
 one 1 2 "$program" "${train[@]}" --max-steps 2 & pids+=($!)
 gathered
-[[ $((SECONDS - began)) -lt 20 ]]
-check $? "12 silent connections take $((SECONDS - began)) s"
+[[ $((SECONDS - began)) -lt 150 ]] # limit: what is wrong takes 200
+check $? "40 silent connections take $((SECONDS - began)) s"
 for fd in "${silent[@]}"; do exec {fd}>&-; done
-like_one "0 0 " "among 12 silent connections"
+like_one "0 0 " "among 40 silent connections"
 
 # GPUs.
 export LD_LIBRARY_PATH=$PWD/$BUILD/ptxvm:$PWD/$BUILD/ptxvm/nccl PTXVM_DEVICES=2
