@@ -91,7 +91,7 @@ enum { VA_READ = 1, VA_WRITE = 2, VA_STRONG = 4, VA_UNCHECKED = 8, VA_ASYNC = 16
 uint8_t *vm_access(struct vm_warp *warp, const struct vm_insn *in, unsigned lane, vm_space space,
                    uint64_t address, unsigned bytes, unsigned how);
 
-/* The same for the weak accesses of all lanes of `mask` at once, in 4 to 32 bytes each: data[lane]
+/* The same for the weak accesses of all lanes of `mask` at once, in 2 to 32 bytes each: data[lane]
  * points to a lane's bytes. False, and nothing is reported, where the lanes have to be asked one by
  * one. */
 bool vm_access_together(struct vm_warp *warp, uint32_t mask, vm_space space,

@@ -125,9 +125,9 @@ void vm_race_free(vm_race *race);
 /* Records an access and reports a conflict (returning false). how: VA_*. */
 bool vm_race_touch(struct vm_warp *warp, const struct vm_insn *in, unsigned lane, vm_race *race,
                    uint64_t offset, unsigned bytes, unsigned how);
-/* The weak accesses of one instruction by lanes of a warp, in words of four bytes: begin, once for
- * each word, end. False where only vm_race_touch() can tell; asked again there, nothing has been
- * lost. */
+/* The weak accesses of one instruction by lanes of a warp, of two bytes or of words: begin, once
+ * for each lane, end. False where only vm_race_touch() can tell; asked again there, nothing has
+ * been lost. */
 typedef struct vm_race_turn {
     vm_race *race;
     vm_page *page; /* the one whose lock is held, or NULL */
@@ -135,7 +135,8 @@ typedef struct vm_race_turn {
     vm_touch now; /* who is to be filled in */
     const vm_clock *clock;
     uint32_t warp;
-    bool own; /* memory of one block: other blocks' records are stale */
+    bool own;        /* memory of one block: records of other clusters' blocks are stale */
+    uint32_t blocks; /* of a cluster */
 } vm_race_turn;
 
 void vm_race_turn_begin(vm_race_turn *turn, const struct vm_warp *warp, vm_race *race);

@@ -102,13 +102,34 @@ bool vm_fail(const vm_warp *warp, const vm_insn *in, int lane, int result, const
 
 /* ---- operands ---- */
 
-/* The words of some lanes, in vectors: the mask against each lane's bit. */
+/* Each lane's bit as often as a lane has words: shifts by a lane's number are no vector operations.
+ */
+#define BITS4(b)  (b), (b) << 1, (b) << 2, (b) << 3
+#define BITS16(b) BITS4(b), BITS4((b) << 4), BITS4((b) << 8), BITS4((b) << 12)
+static const uint32_t lane_bits[VM_LANES] = {BITS16(1u), BITS16(1u << 16)};
+
+/* The words of some lanes: the mask against each lane's bit. */
 static void put_words(uint32_t *at, const uint32_t *lanes, uint32_t mask)
 {
     uint32_t merged[VM_LANES];
     for (unsigned i = 0; i < VM_LANES; i++) {
-        const uint32_t takes = (mask & 1u << i) != 0 ? UINT32_MAX : 0;
+        const uint32_t takes = (mask & lane_bits[i]) == lane_bits[i] ? UINT32_MAX : 0;
         merged[i] = (lanes[i] & takes) | (at[i] & ~takes);
+    }
+    memcpy(at, merged, sizeof merged);
+}
+
+/* The same of two words each. */
+static void put_pairs(uint64_t *at, const uint64_t *lanes, uint32_t mask)
+{
+    uint64_t merged[VM_LANES];
+    uint32_t takes[VM_LANES];
+    for (unsigned i = 0; i < VM_LANES; i++) {
+        takes[i] = (mask & lane_bits[i]) == lane_bits[i] ? UINT32_MAX : 0;
+    }
+    for (unsigned i = 0; i < VM_LANES; i++) {
+        const uint64_t both = (uint64_t)takes[i] << 32 | takes[i];
+        merged[i] = (lanes[i] & both) | (at[i] & ~both);
     }
     memcpy(at, merged, sizeof merged);
 }
@@ -135,6 +156,10 @@ void vm_put(vm_warp *warp, const vm_insn *in, unsigned i, uint32_t mask, const v
     }
     if (operand->bytes == 4) {
         put_words((uint32_t *)(void *)at, lanes, mask);
+        return;
+    }
+    if (operand->bytes == 8) {
+        put_pairs((uint64_t *)(void *)at, lanes, mask);
         return;
     }
     for (; mask != 0; mask &= mask - 1) {

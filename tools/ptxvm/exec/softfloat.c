@@ -297,24 +297,6 @@ double vm_add_odd(double a, double b)
 
 /* ---- half formats ---- */
 
-double vm_f64_of_f16(uint16_t half)
-{
-    uint64_t sign = (uint64_t)(half & 0x8000u) << 48;
-    uint64_t exponent = (half >> 10) & 31u;
-    uint64_t fraction = half & 0x3ffu;
-    if (exponent == 0) {
-        double value = (double)fraction * 0x1p-24;
-        return sign != 0 ? -value : value;
-    }
-    uint64_t field = exponent == 31 ? 0x7ff : exponent + 1023 - 15;
-    return vm_f64_bits(sign | field << 52 | fraction << 42);
-}
-
-double vm_f64_of_bf16(uint16_t half)
-{
-    return (double)vm_f32_bits((uint32_t)half << 16);
-}
-
 /* Whether the kept magnitude grows by one, given the bits below it. */
 static bool rounds_up(unsigned round, bool negative, bool odd, uint64_t rest, uint64_t half)
 {

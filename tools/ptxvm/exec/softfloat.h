@@ -98,8 +98,23 @@ float vm_round_f32(double high, double low, unsigned round);
 double vm_add_odd(double a, double b);
 
 /* Half formats: 16-bit patterns. NaN becomes 0x7fff. */
-double vm_f64_of_f16(uint16_t half);
-double vm_f64_of_bf16(uint16_t half);
+static inline double vm_f64_of_f16(uint16_t half)
+{
+    uint64_t sign = (uint64_t)(half & 0x8000u) << 48;
+    uint64_t exponent = (half >> 10) & 31u;
+    uint64_t fraction = half & 0x3ffu;
+    if (exponent == 0) {
+        double value = (double)fraction * 0x1p-24;
+        return sign != 0 ? -value : value;
+    }
+    uint64_t field = exponent == 31 ? 0x7ff : exponent + 1023 - 15;
+    return vm_f64_bits(sign | field << 52 | fraction << 42);
+}
+
+static inline double vm_f64_of_bf16(uint16_t half)
+{
+    return (double)vm_f32_bits((uint32_t)half << 16);
+}
 /* Four exponent bits, three of the fraction, no infinity. */
 float vm_f32_of_e4m3(uint8_t bits);
 uint16_t vm_f16_of_f64(double value, unsigned how);

@@ -70,6 +70,12 @@ static unsigned gather(term *terms, const vm_sum *sum, float c)
     return count;
 }
 
+/* magnitude x 2^unit, both as they are in sums: an exact double, of a normal power. */
+static double scaled(uint64_t magnitude, int unit)
+{
+    return (double)magnitude * vm_f64_bits((uint64_t)(unit + 1023) << 52);
+}
+
 /* magnitude x 2^unit cut toward zero to what an f32 of so many fraction bits holds. */
 static double cut_to(uint64_t magnitude, int unit, int fraction)
 {
@@ -82,21 +88,37 @@ static double cut_to(uint64_t magnitude, int unit, int fraction)
     if (drop > 0) {
         magnitude = drop > 63 ? 0 : magnitude >> drop << drop;
     }
-    return ldexp((double)magnitude, unit);
+    return scaled(magnitude, unit);
+}
+
+/* Whether a number among them is infinite or none. */
+static bool any_special(const vm_sum *sum, float c)
+{
+    uint32_t most = vm_bits_f32(c) & 0x7fffffff;
+    for (unsigned i = 0; i < sum->count; i++) {
+        const uint32_t a = vm_bits_f32(sum->a[i]) & 0x7fffffff;
+        const uint32_t b = vm_bits_f32(sum->b[i * sum->stride]) & 0x7fffffff;
+        most = a > most ? a : most;
+        most = b > most ? b : most;
+    }
+    return most >= 0x7f800000;
+}
+
+/* Such a sum. */
+static float special_sum(const vm_sum *sum, float c)
+{
+    double special = (double)c;
+    for (unsigned i = 0; i < sum->count; i++) {
+        special += (double)sum->a[i] * (double)sum->b[i * sum->stride];
+    }
+    return isnan(special) ? vm_f32_bits(0x7fffffffu) : (float)special;
 }
 
 static float step(const vm_sum *sum, float c, unsigned fraction)
 {
     term terms[TERMS_MAX];
-    double special = (double)c;
-    for (unsigned i = 0; i < sum->count; i++) {
-        special += (double)sum->a[i] * (double)sum->b[i * sum->stride];
-    }
-    if (isnan(special)) {
-        return vm_f32_bits(0x7fffffffu);
-    }
-    if (isinf(special)) {
-        return (float)special;
+    if (any_special(sum, c)) {
+        return special_sum(sum, c);
     }
     const unsigned count = gather(terms, sum, c);
     int largest = terms[0].exponent;
@@ -111,8 +133,8 @@ static float step(const vm_sum *sum, float c, unsigned fraction)
     }
     const int unit = largest - (int)fraction;
     const uint64_t magnitude = (uint64_t)(total < 0 ? -total : total);
-    const double value = sum->half ? ldexp((double)magnitude, unit)
-                                   : cut_to(magnitude, unit, sum->eight ? EIGHT : SINGLE);
+    const double value =
+        sum->half ? scaled(magnitude, unit) : cut_to(magnitude, unit, sum->eight ? EIGHT : SINGLE);
     const double result = total < 0 ? -value : value;
     const float rounded = (float)(sum->half ? vm_f64_of_f16(vm_f16_of_f64(result, 0)) : result);
     return rounded != 0 ? rounded : 0.0f; /* the model knows no negative zero */

@@ -186,7 +186,7 @@ bool vm_access_together(vm_warp *warp, uint32_t mask, vm_space space, const uint
                      ? find_global(warp, addresses[vm_first_lane(mask)], write, &at)
                      : false;
     const bool early = warp->block->launch->prerequisite != 0 && !warp->grid_waited;
-    if (!found || bytes < 4 || (early && space == VS_GLOBAL)) {
+    if (!found || bytes < 2 || (early && space == VS_GLOBAL)) {
         return false;
     }
     if (at.race != NULL) {
