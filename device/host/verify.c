@@ -135,7 +135,9 @@ static bool is_attention(const host_op *op)
            op->number == BP_KERNEL_attention_packed_forward ||
            op->number == BP_KERNEL_attention_packed_backward ||
            op->number == BP_KERNEL_attention_biased_forward ||
-           op->number == BP_KERNEL_attention_biased_backward;
+           op->number == BP_KERNEL_attention_biased_backward ||
+           op->number == BP_KERNEL_attention_disentangled_forward ||
+           op->number == BP_KERNEL_attention_disentangled_backward;
 }
 
 static bool is_product(const host_op *op)

@@ -2,6 +2,8 @@
 /* What a BERT block is made of. */
 #include "layers/blocks/bert_block.h"
 
+#include <math.h>
+
 #include "layers/blocks/sublayer.h"
 #include "layers/families/bert.h"
 #include "layers/families/transformer.h"
@@ -27,8 +29,18 @@ uint32_t bp_bert_block_first(const bp_model_config *config, uint32_t index)
 uint32_t bp_bert_embeddings(const bp_model_config *config)
 {
     const bp_bert_config own = bp_bert_config_of(config);
-    return (own.types > 0 ? 5u : 4u) + (bp_bert_projects(&own) ? 2u : 0u) +
-           (own.buckets > 0 ? 1u : 0u) - (own.kind == BP_NOMIC ? 1u : 0u);
+    return (own.types > 0 ? 4u : 3u) + (bp_bert_has_positions(&own) ? 1u : 0u) +
+           (bp_bert_projects(&own) ? 2u : 0u) + bp_bert_distances(&own);
+}
+
+bool bp_bert_has_positions(const bp_bert_config *own)
+{
+    return own->kind != BP_NOMIC && own->kind != BP_DEBERTA;
+}
+
+uint32_t bp_bert_distances(const bp_bert_config *own)
+{
+    return own->buckets == 0 ? 0 : own->kind == BP_DEBERTA ? 3 : 1;
 }
 
 static bp_linear bert_block_dense(uint32_t weight, uint64_t in, uint64_t out)
@@ -121,6 +133,27 @@ static void nomic_describe(const bp_builder *builder, const bp_stage_call *call,
     (void)bert_norm(&list, &norms[1], bp_list_residual(&list, &down, active, middle, ends), true);
 }
 
+/* Distances in attention: a number for each head, or rows as queries and keys. */
+static void bert_distances(const bp_model_config *config, uint32_t index, bp_attention *attention,
+                           const bp_linear product[3])
+{
+    const bp_bert_config own = bp_bert_config_of(config);
+    const uint32_t first = bp_bert_embeddings(config) - bp_bert_distances(&own);
+    attention->buckets = own.buckets;
+    attention->distance = BP_BERT_DISTANCE;
+    attention->bias = first;
+    if (own.kind == BP_DEBERTA) {
+        attention->distance = own.distance > 0 ? (uint64_t)own.distance : config->positions;
+        attention->scale = (double)(1.0f / sqrtf(3.0f * (float)attention->head_width));
+        attention->positions = (bp_positions){
+            .table = first,
+            .norm = norm_of(&own.stack, first + 1),
+            .query = product[0],
+            .key = product[1],
+            .dropout = {3 + 3 * own.stack.layers + index, own.stack.residual_dropout}};
+    }
+}
+
 /* Dropout sites: 0 is the embedding's; each block has three. */
 static void bert_describe(const bp_builder *builder, const bp_stage_call *call, bp_block *block)
 {
@@ -133,7 +166,7 @@ static void bert_describe(const bp_builder *builder, const bp_stage_call *call, 
     const uint64_t width = own.width, inner = bp_transformer_inner(&own);
     const bp_norm norms[2] = {norm_of(&own, first + BP_BERT_NORM_1_WEIGHT),
                               norm_of(&own, first + BP_BERT_NORM_2_WEIGHT)};
-    const bp_attention_parts attention = {
+    bp_attention_parts attention = {
         .products = 3,
         .product = {bert_block_dense(first + BP_BERT_Q_WEIGHT, width, width),
                     bert_block_dense(first + BP_BERT_K_WEIGHT, width, width),
@@ -143,10 +176,8 @@ static void bert_describe(const bp_builder *builder, const bp_stage_call *call, 
                       .bidirectional = true,
                       .padded = true,
                       .lengths = builder->input[BP_INPUT_LENGTHS],
-                      .buckets = bp_bert_config_of(config).buckets,
-                      .distance = BP_BERT_DISTANCE,
-                      .bias = bp_bert_embeddings(config) - 1,
                       .dropout = {site, own.attention_dropout}}};
+    bert_distances(config, index, &attention.attention, attention.product);
     const bp_residual end = {bert_block_dense(first + BP_BERT_O_WEIGHT, width, width),
                              {site + 1, drops ? own.residual_dropout : 0.0}};
     const bp_mlp_parts mlp = {.up = bert_block_dense(first + BP_BERT_UP_WEIGHT, width, inner),

@@ -46,6 +46,11 @@ typedef enum bp_nomic_parameter {
 uint32_t bp_bert_block_parameters(const bp_bert_config *own);
 uint32_t bp_bert_block_first(const bp_model_config *config, uint32_t index);
 
+/* Whether there is a table of positions; how many parameters are behind the embeddings' own: a
+ * table of distances, of DeBERTa with a norm. */
+bool bp_bert_has_positions(const bp_bert_config *own);
+uint32_t bp_bert_distances(const bp_bert_config *own);
+
 /* Numbers of a head. */
 uint64_t bp_bert_head_width(const bp_bert_config *own);
 

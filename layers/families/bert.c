@@ -56,7 +56,7 @@ static uint32_t bert_parameter_stage(const bp_model_config *config, uint32_t par
     const bp_bert_config own = bp_bert_config_of(config);
     const uint32_t before = bp_bert_embeddings(config);
     if (parameter < before) {
-        return own.buckets > 0 && parameter + 1 == before ? 1 : 0;
+        return parameter + bp_bert_distances(&own) >= before ? 1 : 0;
     }
     const uint32_t block = (parameter - before) / bp_bert_block_parameters(&own);
     return block < own.stack.layers ? 1 + block : own.stack.layers + 1;
@@ -110,7 +110,13 @@ static const bert_names bert_names_of[BP_BERT_KINDS] = {
                   {"attention.attn.q", "attention.attn.k", "attention.attn.v", "attention.attn.o",
                    "attention.LayerNorm", "intermediate.dense", "output.dense",
                    "output.LayerNorm"}},
-    [BP_NOMIC] = {"nomic_bert.embeddings.", "nomic_bert.encoder.layers.", {NULL}}};
+    [BP_NOMIC] = {"nomic_bert.embeddings.", "nomic_bert.encoder.layers.", {NULL}},
+    [BP_DEBERTA] = {"deberta.embeddings.",
+                    "deberta.encoder.layer.",
+                    {"attention.self.query_proj", "attention.self.key_proj",
+                     "attention.self.value_proj", "attention.output.dense",
+                     "attention.output.LayerNorm", "intermediate.dense", "output.dense",
+                     "output.LayerNorm"}}};
 
 static void bert_publish_block(bp_builder *builder, const bp_model_config *config, uint32_t index)
 {
@@ -190,6 +196,21 @@ static uint32_t inputs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
     return count;
 }
 
+/* Rows of distances, and their norm. */
+static void publish_positions(bp_builder *builder, const bp_bert_config *own)
+{
+    const uint64_t w = own->stack.width;
+    const bp_publish_row table = {"rel_embeddings.weight",
+                                  {2 * (uint64_t)own->buckets, w},
+                                  BP_INIT_NORMAL,
+                                  own->stack.initializer_range};
+    const bp_publish_row norm[] = {{"LayerNorm.weight", {w, 0}, BP_INIT_ONES, 0.0},
+                                   {"LayerNorm.bias", {w, 0}, BP_INIT_ZEROS, 0.0}};
+    bp_publish_table(builder, "deberta.encoder.", &table);
+    bp_publish(builder, "deberta.encoder.", &norm[0]);
+    bp_publish(builder, "deberta.encoder.", &norm[1]);
+}
+
 static void bert_parameters(bp_builder *builder, const bp_model_config *config)
 {
     const bp_bert_config own = bp_bert_config_of(config);
@@ -205,7 +226,7 @@ static void bert_parameters(bp_builder *builder, const bp_model_config *config)
         {nomic ? ".weight" : "LayerNorm.weight", {w, 0}, BP_INIT_ONES, 0.0},
         {nomic ? ".bias" : "LayerNorm.bias", {w, 0}, BP_INIT_ZEROS, 0.0}};
     for (uint32_t i = 0; i < (own.types > 0 ? 3 : 2); i++) {
-        if (i != POSITION_TABLE || !nomic) {
+        if (i != POSITION_TABLE || bp_bert_has_positions(&own)) {
             bp_publish_table(builder, prefix, &tables[i]);
         }
     }
@@ -217,7 +238,9 @@ static void bert_parameters(bp_builder *builder, const bp_model_config *config)
         bp_publish(builder, "electra.embeddings_project.", &weight);
         bp_publish(builder, "electra.embeddings_project.", &bias);
     }
-    if (own.buckets > 0) {
+    if (own.kind == BP_DEBERTA) {
+        publish_positions(builder, &own);
+    } else if (own.buckets > 0) {
         const bp_publish_row distances = {"relative_attention_bias.weight",
                                           {own.buckets, own.stack.heads},
                                           BP_INIT_NORMAL,
@@ -240,17 +263,17 @@ static bp_embedding describe_embedding(const bp_builder *builder)
     const bp_bert_config own = bp_bert_config_of(config);
     /* Where the loss reads padding too, transformers' table of words keeps that row as it is. */
     const int64_t padding = config->pad_token;
-    const bool nomic = own.kind == BP_NOMIC;
+    const bool table = bp_bert_has_positions(&own);
     const bool reads = (config->task == BP_TASK_ANSWERS || has_padding_position(config)) &&
                        padding < (int64_t)config->vocabulary;
     return (bp_embedding){.token = TOKEN_TABLE,
-                          .position = nomic ? BP_NO_PARAMETER : POSITION_TABLE,
+                          .position = table ? POSITION_TABLE : BP_NO_PARAMETER,
                           .vocabulary = config->vocabulary,
                           .positions = position_rows(config) - own.position_first,
                           .position_first = own.position_first,
                           .width = bp_bert_embedding_width(&own),
                           .types = own.types,
-                          .type = nomic ? POSITION_TABLE : TYPE_TABLE, /* the second table */
+                          .type = table ? TYPE_TABLE : POSITION_TABLE, /* the second table */
                           .still = reads && padding >= 0 ? (uint64_t)padding + 1 : 0};
 }
 
@@ -258,7 +281,7 @@ static bp_norm describe_norm(const bp_builder *builder)
 {
     const bp_model_config *config = &builder->spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
-    const uint32_t behind = (bp_bert_projects(&own) ? 2u : 0u) + (own.buckets > 0 ? 1u : 0u);
+    const uint32_t behind = (bp_bert_projects(&own) ? 2u : 0u) + bp_bert_distances(&own);
     const uint32_t last = bp_bert_embeddings(config) - 1 - behind;
     return (bp_norm){last - 1, last, bp_bert_embedding_width(&own), own.stack.norm_epsilon, false};
 }
@@ -268,7 +291,7 @@ static bp_linear describe_projection(const bp_builder *builder)
 {
     const bp_model_config *config = &builder->spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
-    const uint32_t bias = bp_bert_embeddings(config) - 1 - (own.buckets > 0 ? 1u : 0u);
+    const uint32_t bias = bp_bert_embeddings(config) - 1 - bp_bert_distances(&own);
     return (bp_linear){.weight = bias - 1,
                        .bias = bias,
                        .in = bp_bert_embedding_width(&own),
@@ -370,18 +393,21 @@ static bp_status bert_check_ranges(const bp_spec *spec, bp_error *error)
     const bp_model_config *config = &spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
     const bool typed = own.kind != BP_DISTILBERT && own.kind != BP_MPNET;
-    const uint64_t buckets = own.kind == BP_MPNET ? 1 : 0;
+    const bool deberta = own.kind == BP_DEBERTA;
+    const uint64_t buckets = own.kind == BP_MPNET || deberta ? 1 : 0;
     const bp_range ranges[] = {
-        {"type_vocab_size", own.types, typed ? 1 : 0, typed ? 1u << 16 : 0},
+        {"type_vocab_size", own.types, typed && !deberta ? 1 : 0, typed ? 1u << 16 : 0},
         {"max_position_embeddings", position_rows(config),
          (uint64_t)config->positions + own.position_first, UINT32_MAX},
-        {"relative_attention_num_buckets", own.buckets, 4 * buckets, 256 * buckets},
+        {deberta ? "position_buckets" : "relative_attention_num_buckets", own.buckets, 4 * buckets,
+         buckets * (deberta ? 4096 : 256)},
         {"head_dim", own.head_width, 0, own.kind == BP_NOMIC ? 1u << 16 : 0}};
-    const bp_real_range dropout = {"classifier_dropout", own.classifier_dropout, 0.0, 1.0};
+    const bp_real_range dropout[] = {{"classifier_dropout", own.classifier_dropout, 0.0, 1.0},
+                                     {"pooler_dropout", own.pooler_dropout, 0.0, 1.0}};
     BP_TRY(bp_transformer_check(config, "bert", error));
     BP_TRY(bp_ranges_check(ranges, 4, "bert", error));
     BP_TRY(bp_vector_check(spec, own.stack.width, "bert", error));
-    return bp_real_ranges_check(&dropout, 1, "bert", error);
+    return bp_real_ranges_check(dropout, 2, "bert", error);
 }
 
 /* What the models say that their configuration does not. */
@@ -399,6 +425,15 @@ static bp_status bert_check_kind(const bp_spec *spec, bp_error *error)
     if (own.kind == BP_NOMIC && own.stack.heads > 0 && bp_bert_head_width(&own) % 2 != 0) {
         return bp_error_set(error, BP_ERR_USAGE, "nomic_bert",
                             "rotary positions need heads of an even width", "num_attention_heads");
+    }
+    if (own.kind == BP_DEBERTA) {
+        const int64_t most = own.distance > 0 ? own.distance : (int64_t)config->positions;
+        const bp_range farthest = {"max_relative_positions", (uint64_t)most,
+                                   (uint64_t)own.buckets / 2 + 2, INT32_MAX};
+        const bp_range width = {"embedding_size", bp_bert_embedding_width(&own), own.stack.width,
+                                own.stack.width};
+        BP_TRY(bp_ranges_check(&farthest, 1, "deberta-v2", error));
+        BP_TRY(bp_ranges_check(&width, 1, "deberta-v2", error));
     }
     if (own.kind == BP_MPNET && config->pad_token != (int64_t)own.position_first - 1) {
         return bp_error_set(error, BP_ERR_USAGE, "mpnet",

@@ -4,7 +4,8 @@
  * it: the same names, layouts and numerics. Tokens have type 0, but where the spec has pairs.
  * RoBERTa (Liu et al., arXiv 1907.11692), DistilBERT (Sanh et al., arXiv 1910.01108), ELECTRA
  * (Clark et al., arXiv 2003.10555) and MPNet (Song et al., arXiv 2004.09297) are the same blocks
- * with other names and heads. nomic-bert (Nussbaum et al., arXiv 2402.01613) has blocks of its own.
+ * with other names and heads, and so is DeBERTa (He et al., arXiv 2006.03654, 2111.09543).
+ * nomic-bert (Nussbaum et al., arXiv 2402.01613) has blocks of its own.
  */
 /* Installed as part of <bedplate/spec.h>. */
 #ifndef BP_LAYERS_BERT_H
@@ -19,6 +20,7 @@ typedef enum bp_bert_kind {
     BP_ELECTRA,    /* embeddings of another width, which a dense layer brings to the blocks' */
     BP_MPNET,      /* RoBERTa's without types, and with a table of distances for all blocks */
     BP_NOMIC,      /* rotary positions, a gate, no biases but of norms (nomic-embed-text) */
+    BP_DEBERTA,    /* no table of positions: scores have parts of distances (v2 and v3) */
     BP_BERT_KINDS
 } bp_bert_kind;
 
@@ -30,7 +32,10 @@ typedef struct bp_bert_config {
     uint32_t position_rows;    /* of the table of positions; 0: as many as positions */
     uint32_t position_first;   /* row of the first position */
     uint32_t embedding;        /* embedding_size; 0: width */
-    uint32_t buckets;          /* relative_attention_num_buckets; 0: no table of distances */
+    uint32_t buckets;          /* relative_attention_num_buckets, or position_buckets, of which the
+                                  table has two rows each; 0: no table of distances */
+    int64_t distance;          /* max_relative_positions; below 1: as many as positions */
+    double pooler_dropout;     /* of what DeBERTa's pooler reads */
     double rope_theta;         /* of rotary positions; 0: a table of positions */
     uint32_t head_width;       /* of nomic-bert; 0: width / heads */
 } bp_bert_config;

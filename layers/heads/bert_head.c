@@ -34,6 +34,11 @@ static const char *const bert_head_names[BP_BERT_KINDS][NAMES] = {
     [BP_MPNET] = ROBERTA_HEADS,
     [BP_NOMIC] = {"nomic_bert.pooler.dense.weight", "nomic_bert.pooler.dense.bias",
                   "classifier.weight", "classifier.bias"},
+    [BP_DEBERTA] = {"pooler.dense.weight", "pooler.dense.bias", "classifier.weight",
+                    "classifier.bias", "cls.predictions.transform.dense.weight",
+                    "cls.predictions.transform.dense.bias",
+                    "cls.predictions.transform.LayerNorm.weight",
+                    "cls.predictions.transform.LayerNorm.bias", "cls.predictions.bias"},
     [BP_DISTILBERT] = {"pre_classifier.weight", "pre_classifier.bias", "classifier.weight",
                        "classifier.bias", "vocab_transform.weight", "vocab_transform.bias",
                        "vocab_layer_norm.weight", "vocab_layer_norm.bias", "vocab_projector.bias"},
@@ -57,14 +62,15 @@ uint32_t bp_bert_head_parameters(const bp_model_config *config)
     return head_of(config)->parameters + bp_vector_parameters(config);
 }
 
-/* BERT's pooler belongs to the base. The masked-LM layers of DistilBERT and ELECTRA stay hidden
- * layers for rules of whole matrices (Muon): another kind would change the results of runs. */
+/* BERT's pooler belongs to the base, as PEFT has it, and so does DeBERTa's. The masked-LM layers of
+ * DistilBERT and ELECTRA stay hidden layers for rules of whole matrices (Muon): another kind would
+ * change the results of runs. */
 static bp_head_kind head_kind(uint32_t kind, bp_task task, uint32_t row)
 {
     if (task < BP_TASK_CLASSES) {
         return kind == BP_DISTILBERT || kind == BP_ELECTRA ? BP_HEAD_NONE : BP_HEAD_OUTPUT;
     }
-    const bool pooler = (kind == BP_BERT || kind == BP_NOMIC) && row < SCORE;
+    const bool pooler = (kind == BP_BERT || kind == BP_NOMIC || kind == BP_DEBERTA) && row < SCORE;
     return pooler && bp_task_scores_samples(task) ? BP_HEAD_OUTPUT : BP_HEAD_TASK;
 }
 
@@ -120,16 +126,23 @@ static bp_classifier describe_classifier(const bp_builder *builder, uint32_t fir
 {
     const bp_model_config *config = &builder->spec->config;
     const bp_bert_config own = bp_bert_config_of(config);
+    const bool own_drop = own.kind == BP_DEBERTA && config->task == BP_TASK_TOKENS;
     return (bp_classifier){.score = dense(builder, first + SCORE, config->classes),
-                           .dropout = {1 + 3 * own.stack.layers, own.classifier_dropout}};
+                           .dropout = {1 + 3 * own.stack.layers, own_drop
+                                                                     ? own.stack.residual_dropout
+                                                                     : own.classifier_dropout}};
 }
 
-/* Of RoBERTa, ELECTRA and MPNet what the first of the two dense layers reads is dropped too. */
+/* Of RoBERTa, ELECTRA, MPNet and DeBERTa what the first of the two dense layers reads is dropped
+ * too. */
 static void bert_head_drop(bp_builder *builder, uint64_t width, bp_ref x)
 {
     const bp_bert_config own = bp_bert_config_of(&builder->spec->config);
-    const bp_dropout dropout = {2 + 3 * own.stack.layers, own.classifier_dropout};
-    if (own.kind == BP_ROBERTA || own.kind == BP_ELECTRA || own.kind == BP_MPNET) {
+    const bp_dropout dropout = {2 + 3 * own.stack.layers, own.kind == BP_DEBERTA
+                                                              ? own.pooler_dropout
+                                                              : own.classifier_dropout};
+    if (own.kind == BP_ROBERTA || own.kind == BP_ELECTRA || own.kind == BP_MPNET ||
+        own.kind == BP_DEBERTA) {
         (void)bp_sample_drop(builder, &dropout, width, x, x);
     }
 }
@@ -137,9 +150,9 @@ static void bert_head_drop(bp_builder *builder, uint64_t width, bp_ref x)
 static bp_activation pooler_activation(const bp_builder *builder)
 {
     const bp_bert_config own = bp_bert_config_of(&builder->spec->config);
-    return own.kind == BP_DISTILBERT ? BP_ACTIVATION_RELU
-           : own.kind == BP_ELECTRA  ? BP_ACTIVATION_GELU_ERF
-                                     : BP_ACTIVATION_TANH;
+    return own.kind == BP_DISTILBERT                          ? BP_ACTIVATION_RELU
+           : own.kind == BP_ELECTRA || own.kind == BP_DEBERTA ? BP_ACTIVATION_GELU_ERF
+                                                              : BP_ACTIVATION_TANH;
 }
 
 /* What the pooler makes of the first token of each sample, and what tanh reads. */
@@ -196,8 +209,9 @@ typedef struct transform {
 /* RoBERTa, ELECTRA and MPNet have GELU there whatever their blocks have. */
 static uint32_t transform_act(const bp_bert_config *own)
 {
-    return own->kind == BP_BERT || own->kind == BP_DISTILBERT ? own->stack.activation
-                                                              : BP_HIDDEN_GELU;
+    const bool own_act =
+        own->kind == BP_BERT || own->kind == BP_DISTILBERT || own->kind == BP_DEBERTA;
+    return own_act ? own->stack.activation : BP_HIDDEN_GELU;
 }
 
 static transform guess(bp_builder *builder, bp_ref x, uint32_t first, bool backward)

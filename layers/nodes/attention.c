@@ -2,6 +2,8 @@
 /* Attention as ops. */
 #include "layers/nodes/attention.h"
 
+#include "layers/nodes/disentangled.h"
+
 #include <math.h>
 
 static int64_t kv_heads(const bp_attention *attention)
@@ -67,7 +69,9 @@ static bp_ref bias_of(bp_builder *builder, const bp_attention *attention, bp_pur
 
 bool bp_attention_trains(const bp_builder *builder, const bp_attention *attention)
 {
-    return attention->buckets > 0 && bp_build_trainable(builder, attention->bias);
+    return bp_disentangled(attention)
+               ? bp_disentangled_trains(builder, attention)
+               : attention->buckets > 0 && bp_build_trainable(builder, attention->bias);
 }
 
 /* The rows with a table of distances have the scalars of the others. */
@@ -143,7 +147,9 @@ void bp_attention_forward(bp_builder *builder, const bp_attention *attention, bp
                                                     .lengths = lengths(attention),
                                                     .step = builder->step,
                                                     .work = BP_ABSENT};
-    if (attention->buckets > 0) {
+    if (bp_disentangled(attention)) {
+        bp_disentangled_forward(builder, attention, &operands, &scalars);
+    } else if (attention->buckets > 0) {
         biased_forward(builder, attention, &operands, &scalars);
     } else if (builder->spec->packed) {
         packed_forward(builder, &operands, &scalars);
@@ -175,7 +181,9 @@ void bp_attention_backward(bp_builder *builder, const bp_attention *attention,
                                                      .lengths = lengths(attention),
                                                      .step = builder->step,
                                                      .work = BP_ABSENT};
-    if (attention->buckets > 0) {
+    if (bp_disentangled(attention)) {
+        bp_disentangled_backward(builder, attention, &operands, &scalars);
+    } else if (attention->buckets > 0) {
         biased_backward(builder, attention, &operands, &scalars);
     } else if (builder->spec->packed) {
         packed_backward(builder, &operands, &scalars);

@@ -6,7 +6,19 @@
 #ifndef BP_LAYERS_ATTENTION_H
 #define BP_LAYERS_ATTENTION_H
 
+#include "layers/nodes/linear.h"
+#include "layers/nodes/norm.h"
 #include "layers/nodes/dropout.h"
+
+/* What disentangled attention (He et al., arXiv 2006.03654) adds scores of: rows of a table, a
+ * bucket of distances each, normalised, in the place of keys and of queries. */
+typedef struct bp_positions {
+    uint32_t table; /* parameter number, (2 * buckets, norm.width) */
+    bp_norm norm;
+    bp_linear query; /* the layers of the content's queries and keys; 0 outputs: no such scores */
+    bp_linear key;
+    bp_dropout dropout; /* of the normalised rows */
+} bp_positions;
 
 typedef struct bp_attention {
     uint32_t heads;
@@ -15,13 +27,14 @@ typedef struct bp_attention {
     bool bidirectional; /* every position looks at all, not at those up to its own */
     bool padded;    /* `lengths` is there: positions from a sample's length on are not looked at */
     bp_ref lengths; /* (B), I32 */
-    bp_dropout dropout; /* of the probabilities */
-    uint64_t window;    /* positions less than so many away are looked at; 0: all */
-    double scale;       /* of the scores; 0: 1 / sqrt(head_width) */
-    double cap;         /* c tanh(score / c) is taken for a score; 0: the score */
-    uint64_t buckets;   /* of distances, whose row of a table is added to a score; 0: none */
-    uint64_t distance;  /* from which on distances have the last bucket */
-    uint32_t bias;      /* parameter number, (buckets, heads) */
+    bp_dropout dropout;     /* of the probabilities */
+    uint64_t window;        /* positions less than so many away are looked at; 0: all */
+    double scale;           /* of the scores; 0: 1 / sqrt(head_width) */
+    double cap;             /* c tanh(score / c) is taken for a score; 0: the score */
+    uint64_t buckets;       /* of distances, whose row of a table is added to a score; 0: none */
+    uint64_t distance;      /* from which on distances have the last bucket */
+    uint32_t bias;          /* parameter number, (buckets, heads) */
+    bp_positions positions; /* in place of `bias`, with its buckets and distance */
 } bp_attention;
 
 /* out (B, T, H * D) from qkv (B, T, (H + 2 K) * D), K the key-value heads; lse (H, B * T), F32, may

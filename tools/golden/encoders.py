@@ -56,6 +56,15 @@ def mpnet(v, **more):
                 pad_token_id=v["pad"], attn_implementation="eager", **more)
 
 
+def deberta(v, **more):
+    return dict(vocab_size=v["vocabulary"], max_position_embeddings=v["positions"], hidden_size=v["width"],
+                num_hidden_layers=v["layers"], num_attention_heads=v["heads"], intermediate_size=v["inner"],
+                layer_norm_eps=v.get("epsilon", 1e-7), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+                type_vocab_size=v.get("types", 0), pad_token_id=v["pad"], relative_attention=True, share_att_key=True,
+                position_biased_input=False, pos_att_type=["p2c", "c2p"], norm_rel_ebd="layer_norm",
+                position_buckets=v["buckets"], max_relative_positions=v.get("distance", -1), **more)
+
+
 def nomic_bert(v, **more):
     return dict(vocab_size=v["vocabulary"], max_position_embeddings=v["positions"], hidden_size=v["width"],
                 num_hidden_layers=v["layers"], num_attention_heads=v["heads"], intermediate_size=v["inner"],
@@ -92,7 +101,7 @@ def modernbert(v, **more):
 
 
 KINDS = {"bert": ("Bert", bert), "modernbert": ("ModernBert", modernbert), "roberta": ("Roberta", roberta), "xlm_roberta": ("XLMRoberta", roberta), "distilbert": ("DistilBert", distilbert),
-         "electra": ("Electra", electra), "mpnet": ("MPNet", mpnet), "nomic_bert": ("NomicBert", nomic_bert)}
+         "electra": ("Electra", electra), "mpnet": ("MPNet", mpnet), "nomic_bert": ("NomicBert", nomic_bert), "deberta": ("DebertaV2", deberta)}
 
 
 def turned(q, k, cos, sin, unsqueeze_dim=1):
@@ -145,7 +154,8 @@ def case(name, kind, v, lengths, seed):
     if v.get("rank"):
         every = {"distilbert": ["q_lin", "k_lin", "v_lin", "out_lin", "lin1", "lin2"], "modernbert": ["Wqkv", "Wo", "Wi"],
                  "mpnet": ["q", "k", "v", "o", "intermediate.dense", "output.dense"],
-                 "nomic_bert": ["o_proj", "up_proj", "gate_proj", "down_proj"], "t5": ["q", "k", "v", "o", "wi_0", "wi_1", "wo"]}.get(
+                 "nomic_bert": ["o_proj", "up_proj", "gate_proj", "down_proj"], "t5": ["q", "k", "v", "o", "wi_0", "wi_1", "wo"],
+                 "deberta": ["query_proj", "key_proj", "value_proj", "intermediate.dense", "output.dense"]}.get(
             kind, ["query", "key", "value", "intermediate.dense", "output.dense"])
         model = peft.get_peft_model(model, peft.LoraConfig(r=v["rank"], lora_alpha=v["alpha"], lora_dropout=0.0,
                                                            target_modules=every, task_type="SEQ_CLS")).double()
@@ -216,6 +226,17 @@ def main():
                                                  "epsilon": 1e-5}, [9, 9, 2, 5], 132)
     case("nomic_bert_ranking", "nomic_bert", {**own, "task": RANKING, "classes": 1, "layers": 1, "types": 1}, [9, 4, 1, 6], 133)
     case("nomic_bert_heads", "nomic_bert", {**own, "task": CLASSES, "classes": 3, "head_dim": 6}, [9, 4, 1, 6], 134)
+    far = {**own, "buckets": 8, "distance": 12, "positions": 40}
+    case("deberta_masked", "deberta", {**far, "task": MASKED}, [9, 4, 7, 6], 150)
+    case("deberta_classes", "deberta", {**far, "task": CLASSES, "classes": 3, "heads": 4, "layers": 3}, [9, 4, 1, 6], 151)
+    case("deberta_tokens_two_micros", "deberta", {**far, "task": TOKENS, "classes": 5, "batch": 2, "accumulation": 2,
+                                                  "types": 2}, [9, 2, 7, 3], 152)
+    case("deberta_lora", "deberta", {**far, "task": CLASSES, "classes": 2, "rank": 2, "alpha": 4, "all_linear": 1},
+         [9, 4, 1, 6], 153)
+    case("deberta_ranking", "deberta", {**far, "task": RANKING, "classes": 1, "buckets": 4, "act": "gelu_new"}, [9, 4, 1, 6],
+         154)
+    case("deberta_far", "deberta", {**far, "task": REGRESSION, "classes": 1, "positions": 60, "sequence": 50, "buckets": 16,
+                                    "distance": -1, "heads": 1, "inner": 16}, [50, 31, 7, 50], 155) # every bucket
     case("bert_ranking", "bert", {**own, "task": RANKING, "classes": 1, "rank": 2, "alpha": 4, "all_linear": 1}, [9, 4, 1, 6], 111)
     case("distilbert_masked", "distilbert", {**own, "task": MASKED}, [9, 4, 7, 6], 76)
     case("distilbert_classes", "distilbert", {**own, "task": CLASSES, "classes": 4, "heads": 1}, [9, 4, 1, 6], 77)

@@ -78,11 +78,17 @@ def dense():
                     drawn(Dense(24, 12, bias=True, activation_function=torch.nn.Tanh()), 5)])
 
 
+PIECES = ["\u2581", "\u2581the", "\u2581word", "\u2581num", "ber", "s", "a", "b", "c", "e", "h", "\u2581hello", "world",
+          "\u2581w", "or", "ld", "d", "o", "f", "\u2581of", "n", "u", "m", "r", "l", "w", "t", "k", ",", ".", "!", "z", "T", "N"]
+
+
+def unigram(special):
+    return [(s, 0.0) for s in special] + [(p, -2.0 - 0.37 * i) for i, p in enumerate(PIECES)]
+
+
 def t5():
     """sentence-t5's chain: a Unigram tokenizer, the mean, a Dense without bias, and Normalize."""
-    pieces = ["\u2581", "\u2581the", "\u2581word", "\u2581num", "ber", "s", "a", "b", "c", "e", "h", "\u2581hello", "world",
-              "\u2581w", "or", "ld", "d", "o", "f", "\u2581of", "n", "u", "m", "r", "l", "w", "t", "k", ",", ".", "!", "z", "T", "N"]
-    vocab = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)] + [(p, -2.0 - 0.37 * i) for i, p in enumerate(pieces)]
+    vocab = unigram(["<pad>", "</s>", "<unk>"])
     tokenizer = transformers.T5Tokenizer(vocab=vocab, extra_ids=3)
     config = transformers.T5Config(vocab_size=len(tokenizer) + 2, d_model=16, d_kv=6, d_ff=24, num_layers=2, num_heads=2,
                                    feed_forward_proj="gated-gelu", relative_attention_num_buckets=8,
@@ -90,6 +96,17 @@ def t5():
     saved("t5", drawn(transformers.T5EncoderModel(config), 6), tokenizer, 20,
           [Pooling(16, pooling_mode="mean"), drawn(Dense(16, 12, bias=False, activation_function=torch.nn.Identity()), 7),
            Normalize()])
+
+
+def deberta():
+    """DeBERTa-v3, here with a tokenizer of words, and the first token."""
+    words = ["[PAD]", "[CLS]", "[SEP]"] + WORDS + ["[MASK]"]
+    tokenizer = transformers.BertTokenizer(vocab={w: i for i, w in enumerate(words)})
+    config = transformers.DebertaV2Config(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24,
+        max_position_embeddings=64, relative_attention=True, position_buckets=8, norm_rel_ebd="layer_norm", share_att_key=True,
+        pos_att_type=["p2c", "c2p"], position_biased_input=False, type_vocab_size=0)
+    saved("deberta", drawn(transformers.DebertaV2Model(config), 8), tokenizer, 20, [Pooling(16, pooling_mode="cls")])
 
 
 def nomic():
@@ -105,7 +122,7 @@ def main():
     os.makedirs(OUT, exist_ok=True)
     with open(OUT + "texts.txt", "w", encoding="utf-8") as f:
         f.writelines(t + "\n" for t in TEXTS)
-    for name in sys.argv[1:] or ["mpnet", "gemma", "dense", "nomic", "t5"]:
+    for name in sys.argv[1:] or ["mpnet", "gemma", "dense", "nomic", "t5", "deberta"]:
         globals()[name]()
 
 

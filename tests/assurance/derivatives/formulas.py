@@ -469,6 +469,35 @@ def attention_biased():
     return {"bias": bias, "q": q}, total(g[i] * out[i] for i in range(length)), backward
 
 
+@case("attention_disentangled_backward", "of s_b the sum of ds_ij k_j, of r_b that of ds_ij q_i, over the pairs of the bucket")
+def attention_disentangled():
+    # Three places in four buckets, of which the first is of two pairs.
+    length, bucket = 3, {-2: 0, -1: 0, 0: 1, 1: 2, 2: 3}
+    q, k, v, g, scale = A("q", length), A("k", length), A("v", length), A("g", length), scalar("scale")
+    r, s = A("r", 4), A("s", 4)
+    pairs = [(i, j) for i in range(length) for j in range(length)]
+    b = {(i, j): bucket[i - j] for i, j in pairs}
+    score = {(i, j): scale * (q[i] * k[j] + q[i] * r[b[i, j]] + s[b[i, j]] * k[j]) for i, j in pairs}
+
+    def share(i):
+        whole = total(E(score[i, j]) for j in range(length))
+        return {j: E(score[i, j]) / whole for j in range(length)}
+    p = {i: share(i) for i in range(length)}
+    out = {i: total(p[i][j] * v[j] for j in range(length)) for i in range(length)}
+
+    def backward():
+        d_q, d_k, d_v, d_r, d_s = zeros(length), zeros(length), zeros(length), zeros(4), zeros(4)
+        for i, j in pairs:
+            ds = p[i][j] * (g[i] * v[j] - g[i] * out[i]) * scale
+            d_v[j] += p[i][j] * g[i]
+            d_s[b[i, j]] += ds * k[j]
+            d_r[b[i, j]] += ds * q[i]
+            d_q[i] += ds * (k[j] + r[b[i, j]])
+            d_k[j] += ds * (q[i] + s[b[i, j]])
+        return {"q": d_q, "k": d_k, "v": d_v, "r": d_r, "s": d_s}
+    return {"q": q, "k": k, "v": v, "r": r, "s": s}, total(g[i] * out[i] for i in range(length)), backward
+
+
 @case("relative_bias_backward", "sum over the places c of bucket b, in order, and the samples s, in order, of d_bias[s, h, c]")
 def relative_bias():
     # Two samples of five places in three buckets.

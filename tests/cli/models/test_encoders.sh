@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# RoBERTa, XLM-R, DistilBERT, ELECTRA, MPNet and ModernBERT as directories (losses and gradients: tests/golden/test_families_golden.c): what is saved is
+# RoBERTa, XLM-R, DistilBERT, ELECTRA, MPNet, DeBERTa and ModernBERT as directories (losses and gradients: tests/golden/test_families_golden.c): what is saved is
 # read back, the same bits by any policy, heads, adapters, what is refused.
 # verifies run-1.e4fa
 . "$(dirname "$0")/../lib.sh"
 { for i in $(seq 60); do echo "the number $i and the word of it"; done; } >"$work/text.txt"
 awk 'BEGIN { for (i = 0; i < 40; i++) printf "%d\tthe word %d\n", i % 2, i % 2 ? i : -i }' >"$work/rows.tsv"
 
-for name in roberta distilbert electra mpnet modernbert; do
+for name in roberta distilbert electra mpnet deberta modernbert; do
     learn=(train --model "tiny-$name" --task masked-lm --data "$work/text.txt" --max-seq-length 32 --max-steps 6 --quiet --json
         --learning-rate 1e-3)
     rm -rf "$work"/[a-e]
@@ -17,7 +17,7 @@ for name in roberta distilbert electra mpnet modernbert; do
     run export --model "$work/a" --to "$work/x-$name"
     cmp -s "$work/a/model.safetensors" "$work/x-$name/model.safetensors"
     check $? "$name: export writes the same bytes" "$err"
-    grep -q "\"model_type\": \"$name\"" "$work/a/config.json"
+    grep -q "\"model_type\": \"${name/deberta/deberta-v2}\"" "$work/a/config.json"
     check $? "$name: its config.json" "$(cat "$work/a/config.json")"
     # An encoder by itself leaves the prefix out: names of the same length keep the file whole.
     run eval --model "$work/x-$name" --data "$work/text.txt" --max-seq-length 32 --json

@@ -15,7 +15,7 @@ agree() {
         { for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); bad += d * d > 4e-10; most = $i * $i > most ? $i * $i : most } }
         END { exit !(NR == 9 && !bad && most > 0.01) }'
 }
-for name in mpnet gemma dense nomic t5; do
+for name in mpnet gemma dense nomic t5 deberta; do
     vectors=
     for more in "--per-device-eval-batch-size 1" "--per-device-eval-batch-size 9 --threads 1" "--kernels portable" \
         "--length-buckets none"; do

@@ -17,7 +17,7 @@ declare -A from=([gpt2]=tiny [llama]=tiny-llama [qwen2]=tiny-llama [qwen3]=tiny-
     [olmo3]=tiny-olmo3 [exaone4]=tiny-exaone4 [hunyuan_v1_dense]=tiny-hunyuan [cohere]=tiny-cohere [cohere2]=tiny-cohere2
     [starcoder2]=tiny-starcoder2 [arcee]=tiny-arcee [granitemoehybrid]=tiny-granite4
     [phi3]=tiny-phi3 [gpt_neox]=tiny-neox [bert]=tiny-bert [roberta]=tiny-roberta
-    [xlm_roberta]=tiny-roberta [distilbert]=tiny-distilbert [electra]=tiny-electra [mpnet]=tiny-mpnet [modernbert]=tiny-modernbert)
+    [xlm_roberta]=tiny-roberta [distilbert]=tiny-distilbert [electra]=tiny-electra [mpnet]=tiny-mpnet [deberta]=tiny-deberta [modernbert]=tiny-modernbert)
 program=$(realpath "$program")
 awk 'BEGIN { for (i = 0; i < 110; i++) print "the number", i, "of what is there: we have", 3 * i, "things." }' >"$work/my.txt"
 

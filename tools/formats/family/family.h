@@ -46,6 +46,7 @@ typedef enum bp_row_kind {
     BP_ROW_ONE,   /* 1 */
     BP_ROW_TEXT,  /* one of the words "a|b", which mean the same: the first is written */
     BP_ROW_TEXTS, /* null, or a list in which every item is this text */
+    BP_ROW_WORDS, /* all of the words "a|b", in a list or so in one text; a list is written */
     BP_ROW_TRUE,
     BP_ROW_FALSE,
     BP_ROW_NULL,

@@ -108,6 +108,10 @@ void bp_row_words(bp_text *text, const bp_row *row)
         bp_text_string(text, "null or a list in which every item is ");
         put_choices(text, row->words);
         break;
+    case BP_ROW_WORDS:
+        bp_text_string(text, "a list of all of ");
+        put_choices(text, row->words);
+        break;
     case BP_ROW_TEXT:
     case BP_ROW_CHOICE:
         put_choices(text, row->words);

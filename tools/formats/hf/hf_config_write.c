@@ -69,6 +69,14 @@ static void put_fixed(bp_json_writer *json, const bp_row *row)
 {
     if (row->kind == BP_ROW_TEXT) {
         bp_json_put_bytes(json, row->key, row->words, strcspn(row->words, "|"));
+    } else if (row->kind == BP_ROW_WORDS) {
+        bp_json_put_open(json, row->key, '[');
+        for (const char *at = row->words; *at != '\0'; at += at[0] == '|' ? 1 : 0) {
+            const size_t length = strcspn(at, "|");
+            bp_json_put_bytes(json, NULL, at, length);
+            at += length;
+        }
+        bp_json_put_close(json);
     } else {
         bp_json_put_member(json, row->key);
         bp_row_words(json->text, row);

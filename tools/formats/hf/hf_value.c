@@ -446,6 +446,51 @@ static bp_status hf_value_take_flag(bp_hf_reading *r, const bp_row *row, const b
     return BP_OK;
 }
 
+/* Bits of the words of a row that a text names, "a|b"; -1: it names others. */
+static int64_t words_in(const bp_row *row, const char *text)
+{
+    int64_t bits = 0;
+    for (const char *at = text; *at != '\0'; at += *at == '|' ? 1 : 0) {
+        const size_t length = strcspn(at, "|");
+        int64_t bit = 1;
+        const char *word = row->words;
+        while (*word != '\0' && (strcspn(word, "|") != length || strncmp(word, at, length) != 0)) {
+            word += strcspn(word, "|");
+            word += *word == '|' ? 1 : 0;
+            bit *= 2;
+        }
+        if (*word == '\0') {
+            return -1;
+        }
+        bits |= bit;
+        at += length;
+    }
+    return bits;
+}
+
+/* All words have to be there. */
+static bp_status take_words(bp_hf_reading *r, const bp_row *row, bp_json_event *event)
+{
+    const bool list = event->kind == BP_JSON_ARRAY_BEGIN;
+    int64_t all = 0;
+    if (list) {
+        BP_TRY(bp_json_next(&r->json, event));
+    }
+    while (event->kind == BP_JSON_TEXT) {
+        const int64_t bits = words_in(row, event->text);
+        if (bits < 0) {
+            return bp_hf_value_refuse(r, row, event);
+        }
+        all |= bits;
+        if (!list) {
+            break;
+        }
+        BP_TRY(bp_json_next(&r->json, event));
+    }
+    const bool ended = list ? event->kind == BP_JSON_ARRAY_END : event->kind == BP_JSON_TEXT;
+    return ended && all == words_in(row, row->words) ? BP_OK : bp_hf_value_refuse(r, row, event);
+}
+
 /* What has to be one value. */
 static bp_status take_fixed(bp_hf_reading *r, const bp_row *row, bp_json_event *event)
 {
@@ -503,6 +548,8 @@ bp_status bp_hf_value_take(bp_hf_reading *r, const bp_row *row, bp_json_event *e
         return take_counts(r, row, event);
     case BP_ROW_NET:
         return take_net(r, row, event);
+    case BP_ROW_WORDS:
+        return take_words(r, row, event);
     case BP_ROW_TEXTS:
         return take_list(r, row, event, take_choice);
     case BP_ROW_CLASSES:

@@ -28,8 +28,9 @@ typedef struct matching {
 /* What a base that was made for another task lacks. */
 static bool is_of_head(const char *name)
 {
-    static const char *const patterns[] = {"score.*",          "classifier.*", "bert.pooler.*",
-                                           "pre_classifier.*", "qa_outputs.*", "head.*"};
+    static const char *const patterns[] = {"score.*",  "classifier.*",     "bert.pooler.*",
+                                           "pooler.*", "pre_classifier.*", "qa_outputs.*",
+                                           "head.*"};
     char rest[BP_TENSOR_NAME_MAX];
     for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
         if (bp_name_rewrite(patterns[i], "*", name, rest, sizeof rest)) {

@@ -20,8 +20,8 @@
 #include "tests/fixtures/ranks_fixture.h"
 #include "tests/fixtures/plans/spec_case.h"
 
-static const char *const families[] = {"gpt2", "llama", "qwen3",   "gemma", "neox",
-                                       "bert", "mlp",   "electra", "mpnet", "rnn"};
+static const char *const families[] = {"gpt2", "llama",   "qwen3", "gemma", "neox",   "bert",
+                                       "mlp",  "electra", "mpnet", "rnn",   "deberta"};
 static const bp_policy policies[] = {{.kind = BP_POLICY_NONE},
                                      {.kind = BP_POLICY_FULL},
                                      {.kind = BP_POLICY_MEMORY_POOR},

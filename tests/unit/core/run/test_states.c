@@ -1395,6 +1395,7 @@ static const char *const stateless[] = {
     "bp_modernbert_config_of",
     "bp_neox_config_of",
     "bp_rnn_config_of",
+    "bp_t5_config_of",
     "bp_vit_config_of",
     "bp_transformer_of",
     "bp_transformer_check",

@@ -177,7 +177,9 @@ static void row_test(bp_kernel kernel)
     if (kernel == BP_KERNEL_attention_slots || is_of_experts(kernel) ||
         kernel == BP_KERNEL_attention_biased_forward ||
         kernel == BP_KERNEL_attention_biased_backward || kernel == BP_KERNEL_relative_bias ||
-        kernel == BP_KERNEL_relative_bias_backward) {
+        kernel == BP_KERNEL_relative_bias_backward ||
+        kernel == BP_KERNEL_attention_disentangled_forward ||
+        kernel == BP_KERNEL_attention_disentangled_backward) {
         skip(); /* of the host alone: a plan with it is refused */
     }
     if (kernel == BP_KERNEL_matmul_fp8) {

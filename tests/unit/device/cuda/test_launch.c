@@ -76,7 +76,9 @@ static bool hosts_alone(bp_kernel kernel)
     return kernel == BP_KERNEL_attention_slots || is_of_experts(kernel) ||
            kernel == BP_KERNEL_attention_biased_forward ||
            kernel == BP_KERNEL_attention_biased_backward || kernel == BP_KERNEL_relative_bias ||
-           kernel == BP_KERNEL_relative_bias_backward;
+           kernel == BP_KERNEL_relative_bias_backward ||
+           kernel == BP_KERNEL_attention_disentangled_forward ||
+           kernel == BP_KERNEL_attention_disentangled_backward;
 }
 
 /* Scalars of zeros: nothing to do, except for the kernels that always write something. */

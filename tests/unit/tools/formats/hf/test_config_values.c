@@ -299,10 +299,14 @@ static void values_that_say_nothing(void **state)
     for (size_t i = 0; (family = bp_family_at(i)) != NULL; i++) {
         assert_ptr_equal(bp_family_find(family->model_type), family);
         assert_ptr_equal(bp_family_defaults(family).family, family);
+        static const char deberta[] =
+            "'relative_attention': true, 'position_buckets': 8, 'norm_rel_ebd': 'layer_norm', "
+            "'share_att_key': true, 'pos_att_type': 'p2c|c2p', 'position_biased_input': false";
         const bool granite = strcmp(family->model_type, "granitemoehybrid") == 0;
-        const char *members = family == &bp_family_mlp ? "'input_size': 1"
-                              : granite                ? "'num_local_experts': 0"
-                                                       : "'other': 1";
+        const char *members = family == &bp_family_mlp       ? "'input_size': 1"
+                              : family == &bp_family_deberta ? deberta
+                              : granite                      ? "'num_local_experts': 0"
+                                                             : "'other': 1";
         assert_ptr_equal(config_of(family->model_type, members).family, family);
     }
     assert_null(bp_family_find("gpt3"));
@@ -411,6 +415,15 @@ static const struct {
      "'dtype': 'float32', 'd_model': 64, 'is_encoder_decoder': false, 'dense_act_fn': 'gelu_new', "
      "'is_gated_act': true, 'feed_forward_proj': 'gated-gelu', 'scale_decoder_outputs': true",
      "'d_model': 64, 'feed_forward_proj': 'relu'"},
+    {"deberta-v2",
+     "'relative_attention': true, 'position_buckets': 8, 'norm_rel_ebd': 'layer_norm', "
+     "'share_att_key': true, 'pos_att_type': 'p2c|c2p', 'position_biased_input': false, "
+     "'max_relative_positions': -1, 'pooler_hidden_size': 1536, 'pooler_hidden_act': 'gelu'",
+     "'relative_attention': true, 'position_buckets': 8, 'norm_rel_ebd': 'layer_norm', "
+     "'share_att_key': true, 'pos_att_type': ['c2p', 'p2c'], 'position_biased_input': false, "
+     "'legacy': true, 'conv_kernel_size': 0, 'cls_dropout': null, 'embedding_size': 1536",
+     "'relative_attention': true, 'position_buckets': 16, 'norm_rel_ebd': 'layer_norm', "
+     "'share_att_key': true, 'pos_att_type': 'p2c|c2p', 'position_biased_input': false"},
     {"mt5", "'d_kv': 32, 'd_ff': 100", "'d_kv': 32, 'd_ff': 100, 'feed_forward_proj': 'gated-gelu'",
      "'d_kv': 32, 'd_ff': 100, 'feed_forward_proj': 'gated-silu'"},
     {"modernbert",
@@ -442,6 +455,17 @@ static void what_modernbert_may_not_say(void **state)
 {
     (void)state;
     static const refusal cases[] = {
+        {"deberta-v2", "'conv_kernel_size': 3}", "conv_kernel_size: this value"},
+        {"deberta-v2", "'pos_att_type': 'c2p'}", "pos_att_type: this value"},
+        {"deberta-v2", "'pos_att_type': 'c2p|p2c|p2p'}", "pos_att_type: this value"},
+        {"deberta-v2", "'pos_att_type': []}", "pos_att_type: this value"},
+        {"deberta-v2", "'pos_att_type': ['c2p', 3]}", "pos_att_type: this value"},
+        {"deberta-v2", "'pos_att_type': null}", "pos_att_type: this value"},
+        {"deberta-v2", "'position_biased_input': true}", "position_biased_input: this value"},
+        {"deberta-v2", "'relative_attention': false}", "relative_attention: this value"},
+        {"deberta-v2", "'share_att_key': false}", "share_att_key: this value"},
+        {"deberta-v2", "'norm_rel_ebd': 'none'}", "norm_rel_ebd: this value"},
+        {"deberta-v2", "'legacy': false}", "legacy: this value"},
         {"modernbert", "'norm_bias': true}", "norm_bias: this value"},
         {"modernbert", "'attention_bias': true}", "attention_bias: this value"},
         {"modernbert", "'mlp_bias': true}", "mlp_bias: this value"},
