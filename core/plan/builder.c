@@ -253,6 +253,18 @@ static void make_weight(bp_builder *builder, uint32_t index, const char *name)
     }
 }
 
+/* Whether a matrix gives a language model's logits and nothing else, by products that read blocks:
+ * of 16 bits they make no fp32, which sampled and kept logits are. */
+static bool gives_logits(const bp_builder *builder, const bp_parameter *parameter)
+{
+    const bp_spec *spec = builder->spec;
+    const bool wide = spec->generate_context > 0 || spec->keep_logits ||
+                      spec->policy_temperature > 0.0 || spec->lora.token_count > 0;
+    return parameter->head == BP_HEAD_OUTPUT && !parameter->embedding && !parameter->offloaded &&
+           parameter->rank == 2 && parameter->shape[0] == spec->config.vocabulary &&
+           spec->config.task == BP_TASK_CAUSAL_LM && (spec->working == BP_F32 || !wide);
+}
+
 static void make_tensors(bp_builder *builder, uint32_t index, const char *name)
 {
     bp_parameter *parameter = &builder->parameters[index];
@@ -263,7 +275,8 @@ static void make_tensors(bp_builder *builder, uint32_t index, const char *name)
     const bp_quantised form = builder->spec->quantised, stored = stored_form(builder->spec, name);
     const bool dense = bp_adapter_dense(builder, index);
     const bool trained = parameter->trainable && builder->spec->optimizer != NULL;
-    if (dense && !trained && stored != BP_QUANTISED_NONE) {
+    const bool packs = dense || gives_logits(builder, parameter);
+    if (packs && !trained && stored != BP_QUANTISED_NONE) {
         if (blocks_fit(builder, parameter, stored, name)) {
             make_quantised(builder, parameter, stored, name);
         }

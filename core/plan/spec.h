@@ -293,7 +293,8 @@ typedef struct bp_spec {
      */
     bp_quantised quantised;
     /* Frozen matrices that are kept as a file stores them, by parameters' names in strcmp's order:
-     * of those named, dense layers of the blocks that are not trained; the caller's; NULL: none. */
+     * of those named, dense layers of the blocks, and a language model's output head, that are not
+     * trained; the caller's; NULL: none. */
     const bp_stored_weight *stored;
     /* How many are named; 0: none, as it is where `quantised` is set. */
     uint32_t stored_count;

@@ -190,6 +190,45 @@ static bp_ref acquire_bias_part(bp_builder *builder, const bp_head *head, table_
     return bp_ref_present(bias) ? bp_ref_at(bias, part.first) : BP_ABSENT;
 }
 
+/* Where row `first` of the table lies. */
+static bp_ref table_at(const bp_builder *builder, const bp_head *head, bp_ref table, uint64_t first)
+{
+    if (!bp_build_quantised(builder, head->table)) {
+        return bp_ref_at(table, first * head->width);
+    }
+    table.offset +=
+        bp_quantised_codes(first * head->width, builder->parameters[head->table].quantised);
+    return table;
+}
+
+/* A product with rows of the table, which may be packed. */
+static void emit_table_product(bp_builder *builder, const bp_head *head,
+                               const bp_matmul_operands *operands, const bp_matmul_scalars *s)
+{
+    if (!bp_build_quantised(builder, head->table)) {
+        bp_build_matmul(builder, operands, s);
+        return;
+    }
+    const bp_matmul_quantised_operands codes = {.c = operands->c,
+                                                .before = BP_ABSENT,
+                                                .a = operands->a,
+                                                .codes = operands->b,
+                                                .scales = BP_ABSENT,
+                                                .nested = BP_ABSENT,
+                                                .bias = operands->bias,
+                                                .residual = BP_ABSENT,
+                                                .work = BP_ABSENT};
+    const bp_matmul_quantised_scalars scalars = {
+        .m = s->m,
+        .n = s->n,
+        .k = s->k,
+        .lda = s->lda,
+        .ldc = s->ldc,
+        .transpose_b = s->transpose_b,
+        .form = (int64_t)builder->parameters[head->table].quantised};
+    bp_build_matmul_quantised(builder, &codes, &scalars);
+}
+
 /* Columns of logits from rows of the table, which are `table`. */
 static void emit_columns(bp_builder *builder, const bp_head *head, const chunk *c, uint64_t column,
                          table_part part, bp_ref table)
@@ -208,7 +247,7 @@ static void emit_columns(bp_builder *builder, const bp_head *head, const chunk *
                                          .bias = acquire_bias_part(builder, head, part),
                                          .residual = BP_ABSENT,
                                          .work = BP_ABSENT};
-    bp_build_matmul(builder, &operands, &scalars);
+    emit_table_product(builder, head, &operands, &scalars);
     bp_build_release(builder, head->bias);
 }
 
@@ -218,7 +257,7 @@ static void emit_logits(bp_builder *builder, const bp_head *head, const chunk *c
 {
     if (!bp_build_table_offloaded(builder, head->table)) {
         const bp_ref table = bp_build_acquire(builder, head->table, BP_FOR_FORWARD);
-        emit_columns(builder, head, c, 0, part, bp_ref_at(table, part.first * head->width));
+        emit_columns(builder, head, c, 0, part, table_at(builder, head, table, part.first));
         bp_build_release(builder, head->table);
     }
     for (table_part s = first_brought(builder, head, part); s.rows > 0; s = next_brought(s, part)) {
@@ -278,7 +317,7 @@ static void emit_input_part(bp_builder *builder, const bp_head *head, const chun
                                          .bias = BP_ABSENT,
                                          .residual = BP_ABSENT,
                                          .work = BP_ABSENT};
-    bp_build_matmul(builder, &operands, &scalars);
+    emit_table_product(builder, head, &operands, &scalars);
 }
 
 /* From a table that is brought slice by slice: sums go on in fp32 from where they were, as those of

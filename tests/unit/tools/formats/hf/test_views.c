@@ -263,6 +263,9 @@ static void forms_that_do_not_go_with_a_shape_are_refused(void **state)
     assert_true(bp_tensor_view_of(&view, 0, w, BP_LAYOUT_QUERY_HEADS, two_and_one));
     assert_false(bp_tensor_view_transpose(&view, BP_LAYOUT_TRANSPOSED, two_and_one));
     assert_false(bp_tensor_view_transpose(&view, BP_LAYOUT_KEY_HEADS, two_and_one));
+    assert_false(bp_tensor_view_transpose(&view, BP_LAYOUT_THIRDS, two_and_one));
+    assert_true(bp_tensor_view_transpose(&view, BP_LAYOUT_QUERY_HEADS, two_and_one));
+    assert_true(view.heads == 0 && !view.to_halves); /* the file's order again */
     fixture_free(d);
 }
 
