@@ -436,6 +436,12 @@ static bp_status plan_answers(session *s)
     return BP_OK;
 }
 
+/* Completions are planned for at one length. */
+static bp_status plan_lengths(session *s)
+{
+    return policy_asked(s->set) ? BP_OK : lengths_fill(s, NULL, s->spec.batch);
+}
+
 /* Nothing is printed of a plan that does not fit. */
 static bp_status print_unit(session *s)
 {
@@ -466,9 +472,7 @@ static bp_status cmd_plan_plan(session *s)
         BP_TRY(take_largest_batch(s));
     }
     BP_TRY(session_choose(s));
-    if (!policy_asked(set)) { /* completions are of one length */
-        BP_TRY(lengths_fill(s, NULL, s->spec.batch));
-    }
+    BP_TRY(plan_lengths(s));
     BP_TRY(session_plan(s));
     find_tokenizer(s);
     if (set->frontier) {
