@@ -71,7 +71,7 @@ static bp_ref slopes_of(const bp_builder *builder, const bp_experts *e)
 }
 
 /* Samples of a micro-batch, whose lengths the model declares where it has a balancing loss. */
-static uint64_t samples_of(const bp_builder *builder)
+static uint64_t balance_samples(const bp_builder *builder)
 {
     return builder->spec->batch;
 }
@@ -85,7 +85,7 @@ void bp_experts_count(bp_builder *builder, const bp_experts *e, uint64_t rows, b
     const bp_route_balance_scalars scalars = {.rows = (int64_t)rows,
                                               .top = (int64_t)e->chosen,
                                               .experts = (int64_t)e->experts,
-                                              .samples = (int64_t)samples_of(builder)};
+                                              .samples = (int64_t)balance_samples(builder)};
     const bp_route_balance_operands operands = {
         .sums = bp_ref_at(builder->balance, 2 * e->router * e->experts),
         .logits = logits,
@@ -122,7 +122,7 @@ void bp_experts_balance_backward(bp_builder *builder, const bp_experts *e, uint6
         .rows = (int64_t)rows,
         .top = (int64_t)e->chosen,
         .experts = (int64_t)e->experts,
-        .samples = (int64_t)samples_of(builder),
+        .samples = (int64_t)balance_samples(builder),
         .scaled = builder->spec->scaling.kind != BP_SCALING_OFF ? 1 : 0};
     const bp_route_balance_backward_operands operands = {.d_logits = d_logits,
                                                          .logits = logits,
@@ -222,23 +222,23 @@ typedef struct experts_adapter {
     bp_ref order;
 } experts_adapter;
 
-static uint32_t a_of(const bp_builder *builder, const experts_adapter *of)
+static uint32_t expert_a_of(const bp_builder *builder, const experts_adapter *of)
 {
     return builder->parameters[of->weight].adapter;
 }
 
-static uint64_t rank_of(const bp_builder *builder, const experts_adapter *of)
+static uint64_t expert_rank_of(const bp_builder *builder, const experts_adapter *of)
 {
-    return builder->parameters[a_of(builder, of)].shape[1];
+    return builder->parameters[expert_a_of(builder, of)].shape[1];
 }
 
 /* s x op(matrix), a buffer (choices, r): A of what goes in, B of a gradient. */
-static bp_ref narrow(bp_builder *builder, const experts_adapter *of, bp_ref x, bool back)
+static bp_ref experts_narrow(bp_builder *builder, const experts_adapter *of, bp_ref x, bool back)
 {
-    const uint64_t rank = rank_of(builder, of), choices = of->rows * of->e->chosen;
+    const uint64_t rank = expert_rank_of(builder, of), choices = of->rows * of->e->chosen;
     const bp_ref u = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
                                      choices, rank, back ? "lora_d_u" : "lora_u");
-    const experts_product product = {.parameter = a_of(builder, of) + (back ? 1 : 0),
+    const experts_product product = {.parameter = expert_a_of(builder, of) + (back ? 1 : 0),
                                      .purpose = back ? BP_FOR_BACKWARD : BP_FOR_FORWARD,
                                      .n = rank,
                                      .k = back ? of->out : of->in,
@@ -254,47 +254,51 @@ static bp_ref narrow(bp_builder *builder, const experts_adapter *of, bp_ref x, b
 }
 
 /* y (choices, out) += s (x A^T) B^T of each row's expert. */
-static void adapter_forward(bp_builder *builder, const experts_adapter *of, bp_ref x, bp_ref y)
+static void experts_adapter_forward(bp_builder *builder, const experts_adapter *of, bp_ref x,
+                                    bp_ref y)
 {
     if (!bp_adapter_there(builder, of->weight)) {
         return;
     }
-    const bp_ref u = narrow(builder, of, x, false);
-    const experts_product product = {.parameter = a_of(builder, of) + 1,
+    const bp_ref u = experts_narrow(builder, of, x, false);
+    const experts_product product = {.parameter = expert_a_of(builder, of) + 1,
                                      .purpose = BP_FOR_FORWARD,
                                      .n = of->out,
-                                     .k = rank_of(builder, of),
+                                     .k = expert_rank_of(builder, of),
                                      .transpose = true,
                                      .adds = true};
     multiply(builder, of->e, of->rows, &product, u, of->order, y);
 }
 
 /* d_A (+)= (s d_y B)^T x and d_B (+)= d_y^T (s x A^T) of each expert. */
-static void adapter_train(bp_builder *builder, const experts_adapter *of, bp_ref x, bp_ref d_y)
+static void experts_adapter_train(bp_builder *builder, const experts_adapter *of, bp_ref x,
+                                  bp_ref d_y)
 {
     if (!bp_adapter_there(builder, of->weight)) {
         return;
     }
-    const uint32_t a = a_of(builder, of);
+    const uint32_t a = expert_a_of(builder, of);
     if (bp_build_trainable(builder, a + 1)) {
-        sum_up(builder, of->e, of->rows, a + 1, d_y, narrow(builder, of, x, false), of->order);
+        sum_up(builder, of->e, of->rows, a + 1, d_y, experts_narrow(builder, of, x, false),
+               of->order);
     }
     if (bp_build_trainable(builder, a)) {
-        sum_up(builder, of->e, of->rows, a, narrow(builder, of, d_y, true), x, of->order);
+        sum_up(builder, of->e, of->rows, a, experts_narrow(builder, of, d_y, true), x, of->order);
     }
 }
 
 /* d_x (choices, in) += s (d_y B) A. */
-static void adapter_backward(bp_builder *builder, const experts_adapter *of, bp_ref d_y, bp_ref d_x)
+static void experts_adapter_backward(bp_builder *builder, const experts_adapter *of, bp_ref d_y,
+                                     bp_ref d_x)
 {
     if (!bp_adapter_there(builder, of->weight)) {
         return;
     }
-    const bp_ref d_u = narrow(builder, of, d_y, true);
-    const experts_product product = {.parameter = a_of(builder, of),
+    const bp_ref d_u = experts_narrow(builder, of, d_y, true);
+    const experts_product product = {.parameter = expert_a_of(builder, of),
                                      .purpose = BP_FOR_BACKWARD,
                                      .n = of->in,
-                                     .k = rank_of(builder, of),
+                                     .k = expert_rank_of(builder, of),
                                      .adds = true};
     multiply(builder, of->e, of->rows, &product, d_u, of->order, d_x);
 }
@@ -324,7 +328,7 @@ void bp_experts_enter(bp_builder *builder, const bp_experts *e, uint64_t rows, b
                                      e->width,   true,           false};
     const bp_ref gathered = gather(builder, e, rows, x, &parts, "expert_rows");
     multiply(builder, e, rows, &product, gathered, parts.order, gate_up);
-    adapter_forward(builder, &adapter, gathered, gate_up);
+    experts_adapter_forward(builder, &adapter, gathered, gate_up);
 }
 
 void bp_experts_enter_backward(bp_builder *builder, const bp_experts *e, uint64_t rows, bp_ref x,
@@ -339,7 +343,7 @@ void bp_experts_enter_backward(bp_builder *builder, const bp_experts *e, uint64_
         if (bp_build_trainable(builder, e->gate_up)) {
             sum_up(builder, e, rows, e->gate_up, d_gate_up, gathered, parts.order);
         }
-        adapter_train(builder, &adapter, gathered, d_gate_up);
+        experts_adapter_train(builder, &adapter, gathered, d_gate_up);
     }
     if (!bp_ref_present(d_x)) {
         return;
@@ -347,7 +351,7 @@ void bp_experts_enter_backward(bp_builder *builder, const bp_experts *e, uint64_
     const bp_ref d_rows = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
                                           rows * e->chosen, e->width, "d_expert_rows");
     multiply(builder, e, rows, &product, d_gate_up, parts.order, d_rows);
-    adapter_backward(builder, &adapter, d_gate_up, d_rows);
+    experts_adapter_backward(builder, &adapter, d_gate_up, d_rows);
     combine(
         builder, e, rows,
         &(bp_expert_combine_operands){
@@ -363,7 +367,7 @@ void bp_experts_leave(bp_builder *builder, const bp_experts *e, uint64_t rows, b
     const bp_ref made = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
                                         rows * e->chosen, e->width, "expert_rows");
     multiply(builder, e, rows, &product, active, parts.order, made);
-    adapter_forward(builder, &adapter, active, made);
+    experts_adapter_forward(builder, &adapter, active, made);
     combine(
         builder, e, rows,
         &(bp_expert_combine_operands){
@@ -379,7 +383,7 @@ void bp_experts_leave_backward(bp_builder *builder, const bp_experts *e, uint64_
     const bool trained = bp_experts_trained(builder, e->down);
     const bp_ref d_rows = gather(builder, e, rows, call->d_y, &parts, "d_expert_rows");
     multiply(builder, e, rows, &product, d_rows, parts.order, call->d_active);
-    adapter_backward(builder, &adapter, d_rows, call->d_active);
+    experts_adapter_backward(builder, &adapter, d_rows, call->d_active);
     bp_ref scaled = BP_ABSENT;
     if (trained) {
         scaled = call->spare
@@ -402,6 +406,6 @@ void bp_experts_leave_backward(bp_builder *builder, const bp_experts *e, uint64_
         sum_up(builder, e, rows, e->down, d_rows, scaled, parts.order);
     }
     if (trained) { /* by the weights' rows, too: they go with what went in */
-        adapter_train(builder, &adapter, scaled, d_rows);
+        experts_adapter_train(builder, &adapter, scaled, d_rows);
     }
 }

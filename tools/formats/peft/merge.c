@@ -450,8 +450,8 @@ bool bp_merge_changes(const struct bp_merge *merge, size_t index)
 }
 
 /* The same of experts, whose elements of a view may be those of one of several tensors. */
-static void add_experts(const bp_merge_pair *pair, const bp_tensor_view *view, uint64_t first,
-                        size_t count, float *values)
+static void merge_add_experts(const bp_merge_pair *pair, const bp_tensor_view *view, uint64_t first,
+                              size_t count, float *values)
 {
     const bool pieces = view->out.rule != NULL;
     for (size_t i = 0; i < count; i++) {
@@ -481,7 +481,7 @@ void bp_merge_add(const struct bp_merge *merge, const bp_weight_source *source, 
         return;
     }
     if (pair->experts > 0) {
-        add_experts(pair, view, first, count, values);
+        merge_add_experts(pair, view, first, count, values);
         return;
     }
     const uint64_t columns = merge_columns(view->rank, view->shape);
