@@ -147,9 +147,10 @@ static void bert_distances(const bp_model_config *config, uint32_t index, bp_att
         attention->scale = (double)(1.0f / sqrtf(3.0f * (float)attention->head_width));
         attention->positions = (bp_positions){
             .table = first,
-            .norm = norm_of(&own.stack, first + 1),
-            .query = product[0],
-            .key = product[1],
+            .query = product[0].weight,
+            .key = product[1].weight,
+            .width = own.stack.width,
+            .epsilon = own.stack.norm_epsilon,
             .dropout = {3 + 3 * own.stack.layers + index, own.stack.residual_dropout}};
     }
 }

@@ -6,17 +6,16 @@
 #ifndef BP_LAYERS_ATTENTION_H
 #define BP_LAYERS_ATTENTION_H
 
-#include "layers/nodes/linear.h"
-#include "layers/nodes/norm.h"
 #include "layers/nodes/dropout.h"
 
 /* What disentangled attention (He et al., arXiv 2006.03654) adds scores of: rows of a table, a
  * bucket of distances each, normalised, in the place of keys and of queries. */
 typedef struct bp_positions {
-    uint32_t table; /* parameter number, (2 * buckets, norm.width) */
-    bp_norm norm;
-    bp_linear query; /* the layers of the content's queries and keys; 0 outputs: no such scores */
-    bp_linear key;
+    uint32_t table; /* parameter number, (2 * buckets, width); its norm's weight and bias follow */
+    uint32_t query; /* that of the weight of the layer of queries, whose bias follows */
+    uint32_t key;   /* the same of keys */
+    uint32_t width; /* 0: no such scores */
+    double epsilon; /* of the norm */
     bp_dropout dropout; /* of the normalised rows */
 } bp_positions;
 

@@ -2,6 +2,9 @@
 /* Rows of a table of distances as queries and keys, and the attention that reads them. */
 #include "layers/nodes/disentangled.h"
 
+#include "layers/nodes/linear.h"
+#include "layers/nodes/norm.h"
+
 /* The table's rows on their way. */
 typedef struct position_rows {
     uint64_t rows;
@@ -21,27 +24,46 @@ static uint64_t disentangled_begin(bp_builder *builder, uint64_t rows)
 
 bool bp_disentangled(const bp_attention *attention)
 {
-    return attention->positions.query.out > 0;
+    return attention->positions.width > 0;
+}
+
+static bp_norm norm_of(const bp_positions *positions)
+{
+    return (bp_norm){positions->table + 1, positions->table + 2, positions->width,
+                     positions->epsilon, false};
+}
+
+/* A layer as its outputs lie, queries and keys side by side. */
+static bp_linear layer_of(const bp_attention *attention, uint32_t weight)
+{
+    const uint64_t wide = attention->heads * attention->head_width;
+    return (bp_linear){.weight = weight,
+                       .bias = weight + 1,
+                       .in = attention->positions.width,
+                       .out = wide,
+                       .output_major = true,
+                       .pitch = 2 * wide};
 }
 
 static bool trains_table(const bp_builder *builder, const bp_positions *positions)
 {
-    return bp_build_trainable(builder, positions->table) ||
-           bp_norm_trains(builder, &positions->norm);
+    const bp_norm norm = norm_of(positions);
+    return bp_build_trainable(builder, positions->table) || bp_norm_trains(builder, &norm);
 }
 
 bool bp_disentangled_trains(const bp_builder *builder, const bp_attention *attention)
 {
-    const bp_positions *positions = &attention->positions;
-    return trains_table(builder, positions) || bp_linear_trains(builder, &positions->query) ||
-           bp_linear_trains(builder, &positions->key);
+    const bp_linear query = layer_of(attention, attention->positions.query);
+    const bp_linear key = layer_of(attention, attention->positions.key);
+    return trains_table(builder, &attention->positions) || bp_linear_trains(builder, &query) ||
+           bp_linear_trains(builder, &key);
 }
 
 /* Of the rows, or of their gradients. */
 static void drop_rows(bp_builder *builder, const bp_positions *positions, uint64_t rows, bp_ref x)
 {
     const double probability = bp_dropout_probability(builder, &positions->dropout);
-    const int64_t count = (int64_t)(rows * positions->norm.width);
+    const int64_t count = (int64_t)(rows * positions->width);
     if (probability > 0.0) {
         const bp_dropout_scalars scalars = {.count = count,
                                             .per_sample = count,
@@ -53,25 +75,19 @@ static void drop_rows(bp_builder *builder, const bp_positions *positions, uint64
     }
 }
 
-/* The two layers as they lie in `both`. */
-static bp_linear part_of(const bp_linear *layer, uint64_t wide)
-{
-    bp_linear part = *layer;
-    part.pitch = 2 * wide;
-    return part;
-}
-
 static position_rows make_rows(bp_builder *builder, const bp_attention *attention,
                                bp_purpose purpose)
 {
     const bp_positions *positions = &attention->positions;
     const bool backward = purpose == BP_FOR_BACKWARD;
-    position_rows p = {
-        .rows = 2 * attention->buckets, .wide = positions->query.out, .statistics = BP_ABSENT};
-    const bp_linear query = part_of(&positions->query, p.wide),
-                    key = part_of(&positions->key, p.wide);
+    position_rows p = {.rows = 2 * attention->buckets,
+                       .wide = attention->heads * attention->head_width,
+                       .statistics = BP_ABSENT};
+    const bp_linear query = layer_of(attention, positions->query);
+    const bp_linear key = layer_of(attention, positions->key);
+    const bp_norm norm = norm_of(positions);
     p.x = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder), p.rows,
-                          positions->norm.width, "positions");
+                          positions->width, "positions");
     if (backward) {
         p.statistics =
             bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, 2, p.rows, "positions.statistics");
@@ -80,7 +96,7 @@ static position_rows make_rows(bp_builder *builder, const bp_attention *attentio
                              2 * p.wide, "positions.both");
     const uint64_t own = disentangled_begin(builder, p.rows);
     const bp_ref table = bp_build_acquire(builder, positions->table, purpose);
-    bp_norm_forward(builder, &positions->norm, p.rows, table, p.x, p.statistics);
+    bp_norm_forward(builder, &norm, p.rows, table, p.x, p.statistics);
     bp_build_release(builder, positions->table);
     drop_rows(builder, positions, p.rows, p.x);
     bp_linear_forward(builder, &query, p.x, BP_ABSENT, p.both);
@@ -119,13 +135,14 @@ static void backward_table(bp_builder *builder, const bp_positions *positions,
 {
     const bool wanted = bp_build_trainable(builder, positions->table);
     const bp_ref table = bp_build_acquire(builder, positions->table, BP_FOR_BACKWARD);
+    const bp_norm norm = norm_of(positions);
     const bp_norm_backward_call call = {table, p->statistics, d_x, BP_ABSENT, wanted, false};
-    bp_norm_backward(builder, &positions->norm, &call);
+    bp_norm_backward(builder, &norm, &call);
     bp_build_release(builder, positions->table);
     if (wanted) {
         bp_embedding_position_backward_scalars scalars = {.rows = (int64_t)p->rows,
                                                           .sequence = (int64_t)p->rows,
-                                                          .width = (int64_t)positions->norm.width,
+                                                          .width = (int64_t)positions->width,
                                                           .positions = (int64_t)p->rows};
         const bp_embedding_position_backward_operands operands = {
             .d_wpe = bp_build_gradient(builder, positions->table, &scalars.accumulate),
@@ -140,15 +157,15 @@ static void backward_rows(bp_builder *builder, const bp_attention *attention,
                           const position_rows *p, bp_ref d_both)
 {
     const bp_positions *positions = &attention->positions;
-    const bp_linear query = part_of(&positions->query, p->wide),
-                    key = part_of(&positions->key, p->wide);
+    const bp_linear query = layer_of(attention, positions->query);
+    const bp_linear key = layer_of(attention, positions->key);
     const bp_ref d_keys = bp_ref_at(d_both, p->wide);
     const uint64_t own = disentangled_begin(builder, p->rows);
     bp_linear_backward_parameters(builder, &query, p->x, d_both);
     bp_linear_backward_parameters(builder, &key, p->x, d_keys);
     if (trains_table(builder, positions)) {
         const bp_ref d_x = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
-                                           p->rows, positions->norm.width, "d_positions");
+                                           p->rows, positions->width, "d_positions");
         bp_linear_backward_input(builder, &query, d_both, d_x);
         bp_linear_backward_input_add(builder, &key, d_keys, d_x);
         drop_rows(builder, positions, p->rows, d_x);
