@@ -121,8 +121,8 @@ cmp -s "$work/packed/model.safetensors" $golden/qwen2.safetensors
 check $? "with the gguf package's values, bit by bit"
 cp $golden/qwen2.gguf "$work/packed.gguf"
 name=packed
-alike eval --data "$work/ids.bin" --max-seq-length 12 --json
-alike eval --data "$work/ids.bin" --max-seq-length 12 --bf16 --json
+alike eval --data "$work/ids.bin" --max-seq-length 12 --dequantize --json
+alike eval --data "$work/ids.bin" --max-seq-length 12 --bf16 --dequantize --json
 alike eval --data "$work/ids.bin" --max-seq-length 12 --load-in-8bit --json
 alike generate --prompt-ids 1,2,3 --max-new-tokens 9 --temperature 0
 
