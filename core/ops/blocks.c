@@ -216,7 +216,7 @@ static void read_q6_k(const uint8_t *block, uint32_t group, float *values)
 
 /* ---- Floats to blocks ---- */
 
-static void put_half(uint8_t *to, float value)
+static void packed_half(uint8_t *to, float value)
 {
     const uint16_t bits = bp_f16_from_f32(value);
     to[0] = (uint8_t)(bits & 255);
@@ -261,7 +261,7 @@ static void write_even(const float *values, int middle, uint8_t *high, uint8_t *
         const float x = values[j] * inverse;
         code[j] = cut(x + ((float)middle + 0.5f), 2 * middle - 1);
     }
-    put_half(block, step);
+    packed_half(block, step);
     put_small(code, high, codes);
 }
 
@@ -279,8 +279,8 @@ static void write_from(const float *values, int most, uint8_t *high, uint8_t *bl
         const float x = (values[j] - low) * inverse;
         code[j] = cut(x + 0.5f, most);
     }
-    put_half(block, step);
-    put_half(block + 2, low);
+    packed_half(block, step);
+    packed_half(block + 2, low);
     put_small(code, high, codes);
 }
 
@@ -311,7 +311,7 @@ static void write_q8_0(const float *values, uint8_t *block)
         largest = fabsf(values[j]) > largest ? fabsf(values[j]) : largest;
     }
     const float step = largest / 127.0f, inverse = inverse_of(step);
-    put_half(block, step);
+    packed_half(block, step);
     for (int j = 0; j < GROUP; j++) {
         block[2 + j] = (uint8_t)(int8_t)roundf(values[j] * inverse);
     }

@@ -125,7 +125,7 @@ typedef struct settings {
     const char *adapter;      /* directory */
     bool merge;
     const char *save_quant; /* a word of --save-quant */
-    const char *card; /* a file */
+    const char *card;       /* a file */
     bool load_in_4bit;
     bool load_in_8bit;
     bool dequantize;

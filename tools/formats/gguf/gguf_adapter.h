@@ -19,7 +19,7 @@ typedef struct bp_gguf_adapter {
 /* Writes the adapters of source->merge. One alpha stands for all: it is the first adapter's scale
  * times its rank, and B of one with another scale is multiplied by what it lacks. BP_ERR_USAGE
  * naming a parameter whose change has no such form: magnitudes, rows or copies that were trained, a
- * table of tokens. Sets target->bytes. */
+ * token embedding. Sets target->bytes. */
 bp_status bp_gguf_adapter_export(const bp_weight_source *source, bp_gguf_adapter *adapter,
                                  bp_weight_target *target) BP_MUST_CHECK;
 

@@ -115,8 +115,8 @@ static uint32_t tensor_type(bp_dtype dtype)
 }
 
 /* A tensor of ggml's type number, of blocks of so many elements and bytes. */
-static void put_tensor(bp_gguf_writer *w, const char *name, uint32_t rank, const uint64_t *shape,
-                       const bp_packed_type *type)
+static void gguf_write_put_tensor(bp_gguf_writer *w, const char *name, uint32_t rank,
+                                  const uint64_t *shape, const bp_packed_type *type)
 {
     size_t length = strlen(name);
     uint64_t elements = 1;
@@ -143,13 +143,13 @@ void bp_gguf_put_tensor(bp_gguf_writer *w, const char *name, uint32_t rank, cons
 {
     const bp_packed_type plain = {
         .type = tensor_type(dtype), .elements = 1, .bytes = (uint32_t)bp_dtype_bytes(dtype)};
-    put_tensor(w, name, rank, shape, &plain);
+    gguf_write_put_tensor(w, name, rank, shape, &plain);
 }
 
 void bp_gguf_put_packed(bp_gguf_writer *w, const char *name, uint32_t rank, const uint64_t *shape,
                         const bp_packed_type *type)
 {
-    put_tensor(w, name, rank, shape, type);
+    gguf_write_put_tensor(w, name, rank, shape, type);
 }
 
 static bp_status pad(bp_gguf_writer *w)

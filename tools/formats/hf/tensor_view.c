@@ -16,7 +16,8 @@ bool bp_tensor_readable(bp_dtype dtype)
 static bool set_heads(bp_tensor_view *view, uint32_t heads, uint32_t parts, bool to_halves)
 {
     bool even = heads != 0 && view->rank >= 1 && view->shape[0] % (parts * (uint64_t)heads) == 0;
-    if (even && view->heads == heads && view->thirds == (parts == 3) && view->to_halves != to_halves) {
+    if (even && view->heads == heads && view->thirds == (parts == 3) &&
+        view->to_halves != to_halves) {
         view->heads = 0; /* back in the file's order */
         view->thirds = view->to_halves = false;
         return true;
