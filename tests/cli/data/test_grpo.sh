@@ -119,6 +119,38 @@ run replay "$work/on2"
 check $? "online DPO, replayed" "$out$err"
 
 # Numbers by their usual names and samples of completions, where runs are looked at.
+# Whole weights against the model as it began, whose weights are read in bytes that the phases share.
+# verifies policy-11.35dc
+full=(train --task grpo --model "$work/warm" --data "$work/copy.jsonl" --reward places --per-device-train-batch-size 64 --max-completion-length 4
+    --beta 0.1 --quiet)
+run "${full[@]}" --learning-rate 1e-30 --max-steps 2 --json --logging-steps 2 --output-dir "$work/f1"
+[[ $code -eq 0 && $(grep -o '"kl": *[0-9.e+-]*' <<<"$out" | tail -1 | grep -o '[0-9.e+-]*$') == 0 ]]
+check $? "weights that do not move have no divergence" "$out$err"
+run "${full[@]}" --bf16 --learning-rate 1e-30 --max-steps 2 --json --logging-steps 2 --output-dir "$work/f1" --overwrite-output-dir
+[[ $code -eq 0 && $(grep -o '"kl": *[0-9.e+-]*' <<<"$out" | tail -1 | grep -o '[0-9.e+-]*$') == 0 ]]
+check $? "in bf16 neither" "$out$err"
+run "${full[@]}" --learning-rate 1e-3 --max-steps 6 --save-steps 3 --json --logging-steps 6 --output-dir "$work/f2"
+awk -v k="$(grep -o '"kl": *[0-9.e+-]*' <<<"$out" | tail -1 | grep -o '[0-9.e+-]*$')" 'BEGIN { exit !(k > 0) }'
+check $? "weights that move have one" "$out$err"
+run "${full[@]}" --learning-rate 1e-3 --max-steps 6 --save-steps 3 --stop-at-step 3 --output-dir "$work/f3"
+run "${full[@]}" --learning-rate 1e-3 --max-steps 6 --save-steps 3 --resume --slots 3 --threads 1 --output-dir "$work/f3"
+[[ $code -eq 0 ]] && cmp -s "$work/f2/record.jsonl" "$work/f3/record.jsonl"
+check $? "resumed with other slots and threads: the same record" "$out$err"
+run replay "$work/f2"
+[[ $code -eq 0 ]] && grep -q '^6 of 6 steps proven' <<<"$out"
+check $? "replayed" "$out$err"
+run "${full[@]}" --learning-rate 1e-3 --max-steps 6 --save-steps 3 --ref-model "$work/toy" --output-dir "$work/f4"
+[[ $code -eq 0 ]] && ! cmp -s <(grep '"state"' "$work/f2/record.jsonl") <(grep '"state"' "$work/f4/record.jsonl")
+check $? "another model as the reference: another run" "$out$err"
+run train --model tiny-bert --data "$work/seen.jsonl" --task masked-lm --max-steps 1 --per-device-train-batch-size 4 --max-seq-length 8 --quiet \
+    --output-dir "$work/f5"
+expect 2 '--ref-model: the reference does not match the policy' "${full[@]}" --max-steps 1 --ref-model "$work/f5" --output-dir "$work/f6"
+run plan "${full[@]:1}" --json
+planned=$(json arena_bytes)
+run "${full[@]}" --max-steps 1 --json --output-dir "$work/f6" --overwrite-output-dir
+[[ $code -eq 0 && $(json arena_bytes) -eq $planned && $planned -gt 0 ]]
+check $? "the bytes of the run are those of the plan" "$planned $out$err"
+
 # verifies policy-9.82a1
 run train --task grpo --model "$work/warm" --data "$work/copy.jsonl" --reward places --reward 'regex:[0-4]' --max-steps 4 --logging-steps 2 --lora-r 2 \
     --beta 0.1 --per-device-train-batch-size 32 --max-completion-length 4 --report-to tensorboard --output-dir "$work/told"
@@ -190,10 +222,11 @@ no 2 '--packing: completions are not packed' --packing
 no 2 '--temperature: at temperature 0' --temperature 0
 expect 2 '--temperature: the option is for --task grpo' train --model tiny --data "$work/five.jsonl" --temperature 2 \
     --output-dir "$work/n"
-no 2 '--beta: the reference is the model without adapters' --beta 0.1
+no 2 '--beta: the reference is the model as it begins, so it needs a directory with weights' --beta 0.1
+no 2 '--ref-model: a reference needs --beta above 0' --ref-model "$work/warm"
 no 2 '--beta: this loss type' --beta 0.1 --lora-r 2 --loss-type rloo
 no 2 '--beta: a loss of pairs compares them with the reference' --loss-type online_dpo --lora-r 2 --beta 0
-no 2 '--beta: the reference is the model without adapters' --loss-type online_ipo
+no 2 '--beta: the reference is the model as it begins' --loss-type online_ipo
 no 2 '--top-entropy-quantile: a loss of pairs' --loss-type online_dpo --lora-r 2 --top-entropy-quantile 0.5
 no 2 '--ref-model: the reference of adapters is the model without them' --lora-r 2 --beta 0.1 --ref-model "$work/warm"
 no 2 '--beta: the reference is the model without adapters' --lora-r 2 --use-dora --beta 0.1

@@ -10,6 +10,7 @@ for ((i = 0; i < 64; i++)); do printf '{"text": "%02d=%d", "label": 0.%d}\n' "$i
 run train --model tiny --task regression --data "$work/judged.jsonl" --max-steps 10 --per-device-train-batch-size 8 --max-seq-length 8 \
     --quiet --output-dir "$work/judge"
 check $code "a reward model" "$err"
+for ((i = 0; i < 64; i++)); do printf '{"prompt": "%02d=", "completion": "%d"}\n' "$i" $((i % 10)); done >"$work/digits.jsonl"
 cat >"$work/grader.sh" <<'END'
 echo '{"name": "test", "version": "1", "rewards": ["a", "b"]}'
 echo started >>"$STARTED"
@@ -44,6 +45,9 @@ alike() {
 }
 alike --reward places --reward 'regex:[a-m]'
 alike --reward places --reward 'regex:[a-m]' --bf16 --lora-r 4 --beta 0.1 --num-iterations 2 --top-entropy-quantile 0.5
+run train --model tiny --data "$work/digits.jsonl" --max-steps 5 --per-device-train-batch-size 8 --max-seq-length 8 --quiet --output-dir "$work/began"
+check $code "a model with weights" "$err"
+alike --model "$work/began" --reward 'regex:[a-m]' --beta 0.1
 alike --reward-model "$work/judge" --loss-type online_dpo --lora-r 2
 rm -f "$STARTED"
 alike --reward places --reward-command "bash $work/grader.sh"

@@ -96,7 +96,6 @@ static const struct policy_refusal {
     {"lora-dropout", "with dropout the policy that is trained is not the one that samples"},
     {"dropout", "with dropout the policy that is trained is not the one that samples"},
     {"distill", "completions have rewards and no teacher"},
-    {"ref-model", "the reference of adapters is the model without them"},
     {"token-accuracy", "completions have no right tokens"},
 };
 
@@ -111,14 +110,20 @@ static bp_status policy_refuse(session *s)
         }
     }
     const bp_lora *lora = &s->spec.lora;
-    if (set->beta > 0.0 &&
-        (lora->rank == 0 || lora->magnitudes || lora->bias != BP_LORA_BIAS_NONE ||
-         lora->token_count > 0 || set->adapter != NULL)) {
+    if (set->beta > 0.0 && lora->rank > 0 &&
+        (lora->magnitudes || lora->bias != BP_LORA_BIAS_NONE || lora->token_count > 0 ||
+         set->adapter != NULL)) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
                             "the reference is the model without adapters, so it needs new ones "
                             "(--lora-r) that are all that is trained: no DoRA, biases, tokens or "
                             "--adapter",
                             "--beta");
+    }
+    if (set->ref_model != NULL && (lora->rank > 0 || !(set->beta > 0.0))) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            lora->rank > 0 ? "the reference of adapters is the model without them"
+                                           : "a reference needs --beta above 0",
+                            "--ref-model");
     }
     const policy_rule *rule = policy_rule_find(set->loss_type);
     if (rule != NULL && policy_rule_pairs(rule) && !(set->beta > 0.0)) {
@@ -278,7 +283,7 @@ void policy_phases_put(bp_text *text, const policy_phases *phases)
     if (phases->scoring > 0) {
         bp_text_string(text, "scoring     ");
         bp_text_grouped(text, phases->scoring);
-        bp_text_string(text, " bytes with the state, by the reward model\n");
+        bp_text_string(text, " bytes with the state, by models beside the policy\n");
     }
     bp_text_string(text, "training    ");
     bp_text_grouped(text, phases->training);

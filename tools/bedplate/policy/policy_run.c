@@ -104,8 +104,17 @@ static bp_status policy_row(bp_teacher *teacher, const bp_column *column,
 /* A replay takes rewards of a model from the record. */
 static bp_status policy_open_model(policy_run *p)
 {
-    const uint32_t longest = p->prompts.longest + (uint32_t)p->s->set->max_completion_length;
-    return p->recorded != NULL ? BP_OK : reward_model_open(&p->model, p->s, longest, p->count);
+    session *s = p->s;
+    const uint32_t longest = p->prompts.longest + (uint32_t)s->set->max_completion_length;
+    if (p->recorded == NULL) {
+        BP_TRY(reward_model_open(&p->model, s, longest, p->count));
+    }
+    if (p->numbers.beta > 0.0 && s->spec.lora.rank == 0) {
+        s->spec.sequence = longest;
+        s->spec.policy_temperature = s->set->temperature;
+        return policy_reference_open(&p->reference, s);
+    }
+    return BP_OK;
 }
 
 bp_status policy_open(policy_run *p, session *s)
@@ -217,7 +226,7 @@ bp_status policy_plan(policy_run *p, session *s)
         p->iterations = (uint32_t)set->num_iterations;
     }
     s->reference_bytes += policy_lay_out(p, NULL) + p->prompts.held.bytes + p->prompts.work.bytes +
-                          reward_model_bytes(&p->model);
+                          reward_model_bytes(&p->model) + policy_reference_bytes(&p->reference);
     return BP_OK;
 }
 
@@ -282,7 +291,7 @@ bp_status policy_start(policy_run *p, char *identity, size_t room)
     BP_TRY(memory_take(&p->held, policy_lay_out(p, NULL), false, "completions", &s->error));
     (void)policy_lay_out(p, p->held.address);
     s->reference_bytes += p->held.bytes + p->prompts.held.bytes + p->prompts.work.bytes +
-                          reward_model_bytes(&p->model);
+                          reward_model_bytes(&p->model) + policy_reference_bytes(&p->reference);
     p->rewarded = true;
     BP_TRY(p->recorded != NULL ? policy_open_recorded(p) : policy_ranks_open_rewards(p));
     p->rewards.model = p->model.owner != NULL ? &p->model : NULL;
@@ -427,11 +436,12 @@ static bp_status policy_take(void *user, const bp_runtime *runtime)
     return BP_OK;
 }
 
-/* Log-probabilities of the completions by the weights as they are. */
-static bp_status policy_judge(policy_run *p, double *to)
+/* Log-probabilities of the completions by the weights of a session as they are: the policy's own,
+ * or one of its shapes. */
+static bp_status policy_judge(policy_run *p, session *of, double *to)
 {
     session *s = p->s;
-    const bp_spec *spec = &s->plan.spec;
+    const bp_spec *spec = &of->plan.spec;
     policy_judging j = {.p = p, .to = to};
     double loss;
     uint64_t targets;
@@ -446,7 +456,7 @@ static bp_status policy_judge(policy_run *p, double *to)
     BP_TRY(bp_feed_init(&feed, &s->error));
     ranks_leave_turn(s->set);
     const bp_status status =
-        bp_runtime_evaluate_each(&s->runtime, &feed, 0, policy_take, &j, &loss, &targets);
+        bp_runtime_evaluate_each(&of->runtime, &feed, 0, policy_take, &j, &loss, &targets);
     ranks_take_turn(s->set);
     return status;
 }
@@ -486,6 +496,12 @@ static bp_status policy_refer(policy_run *p)
     if (p->ref == NULL) {
         return BP_OK;
     }
+    if (p->reference.owner != NULL) {
+        bp_status status = policy_reference_begin(&p->reference);
+        status = status == BP_OK ? policy_judge(p, &p->reference.s, p->ref) : status;
+        policy_reference_end(&p->reference);
+        return status;
+    }
     if (p->adapters.address == NULL) {
         p->adapters.bytes = 0;
         BP_TRY(policy_swap_adapters(p, true)); /* counts */
@@ -493,7 +509,7 @@ static bp_status policy_refer(policy_run *p)
         BP_TRY(memory_take(&p->adapters, bytes, false, "adapters", &p->s->error));
     }
     BP_TRY(policy_swap_adapters(p, true));
-    const bp_status status = policy_judge(p, p->ref);
+    const bp_status status = policy_judge(p, p->s, p->ref);
     BP_TRY(policy_swap_adapters(p, false));
     return status;
 }
@@ -538,7 +554,7 @@ bp_status policy_prepare(policy_run *p, uint64_t step)
     if (first) {
         memcpy(p->x, p->old, p->first[p->count] * sizeof *p->x);
     } else {
-        BP_TRY(policy_judge(p, p->x));
+        BP_TRY(policy_judge(p, p->s, p->x));
     }
     const policy_rows rows = {.count = p->count,
                               .first = p->first,
@@ -626,6 +642,7 @@ void policy_close(policy_run *p)
         reward_close(&p->rewards);
     }
     reward_model_close(&p->model);
+    policy_reference_close(&p->reference);
     memory_give_back(&p->held);
     memory_give_back(&p->adapters);
     if (p->s != NULL) {

@@ -11,6 +11,7 @@
 
 #include "tools/bedplate/models/end_tokens.h"
 #include "tools/bedplate/policy/policy_loss.h"
+#include "tools/bedplate/policy/policy_reference.h"
 #include "tools/bedplate/record/json_line.h"
 #include "tools/bedplate/reward/reward.h"
 #include "tools/bedplate/reward/reward_model.h"
@@ -62,10 +63,11 @@ struct policy_run {
     reward_case *cases;
     rollout_text *texts;
     void *work;
-    void *wire;            /* of several ranks; else of no bytes */
-    memory_block adapters; /* of the policy, while the reference is computed */
-    uint64_t generated;    /* 1 + the number of the batch of completions; 0: none */
-    uint64_t weighed;      /* 1 + the step that weights are of; 0: none */
+    void *wire;                 /* of several ranks; else of no bytes */
+    policy_reference reference; /* of whole weights */
+    memory_block adapters;      /* of the policy, while the reference is computed */
+    uint64_t generated;         /* 1 + the number of the batch of completions; 0: none */
+    uint64_t weighed;           /* 1 + the step that weights are of; 0: none */
     policy_told told;
     policy_spread spread;
     policy_counts counts;

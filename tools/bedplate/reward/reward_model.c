@@ -29,13 +29,11 @@ static bp_status model_failed(const reward_model *m, bp_status status, bp_error 
     return status;
 }
 
-/* The device is the policy's, and so is the working type. */
-static void model_settings(reward_model *m, const settings *of)
+void reward_model_settings(settings *set, const settings *of, const char *directory)
 {
-    settings *set = &m->set;
     options_defaults(set);
     set->command = COMMAND_EVAL;
-    set->model = of->reward_model;
+    set->model = directory;
     set->device = of->device;
     set->threads = of->threads;
     set->kernels = of->kernels;
@@ -164,7 +162,7 @@ bp_status reward_model_open(reward_model *m, session *owner, uint32_t longest, u
     }
     m->owner = owner;
     m->count = count;
-    model_settings(m, owner->set);
+    reward_model_settings(&m->set, owner->set, owner->set->reward_model);
     BP_TRY(model_failed(m, model_open(m, longest), &owner->error));
     owner->spec.between_bytes = m->s.plan.report.arena_bytes;
     return BP_OK;

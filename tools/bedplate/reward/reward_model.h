@@ -28,6 +28,10 @@ typedef struct reward_model {
     bp_source source;
 } reward_model;
 
+/* Settings of a session of its own for a model in a directory, on the policy's device and in its
+ * working type. */
+void reward_model_settings(settings *set, const settings *of, const char *directory);
+
 /* Opens --reward-model for up to `count` completions at once of up to `longest` tokens with their
  * prompt, and plans it; the policy's spec gets its bytes. Nothing where the option is not given.
  * The policy's tokenizer is open. BP_ERR_USAGE, BP_ERR_DATA: it is no model of one label, has no
