@@ -269,6 +269,13 @@ check $? "failures that are skipped are counted" "$out$err"
 sed -i 's/-lt 70/-lt 9999/' "$work/grader.sh"
 run "${how[@]}" --max-steps 3 --output-dir "$work/n" --overwrite-output-dir --reward-command "bash $work/grader.sh"
 check $code "rewards of a command" "$out$err"
+run replay "$work/n" --ask-rewards
+[[ $code -eq 0 ]] && grep -q '^3 of 3 steps proven' <<<"$out"
+check $? "replayed, and the command asked again" "$out$err"
+sed -i 's/reward.": 0/reward\\": 1/' "$work/grader.sh"
+run replay "$work/n" --ask-rewards
+[[ $code -eq 8 ]] && grep -q '^first difference: step 1' <<<"$out"
+check $? "another command: the rewards differ" "$code $out$err"
 rm "$work/grader.sh"
 run replay "$work/n"
 [[ $code -eq 0 ]] && grep -q '^3 of 3 steps proven' <<<"$out"

@@ -88,6 +88,9 @@ run "${how[@]}" --max-steps 6 --save-steps 3 --stop-at-step 3 --output-dir "$wor
 run "${how[@]}" --max-steps 6 --save-steps 3 --resume --output-dir "$work/c"
 [[ $code -eq 0 && $(state) == "$first" ]] && cmp -s "$work/a/record.jsonl" "$work/c/record.jsonl"
 check $? "resumed: the same record" "$out$err"
+run replay "$work/a" --ask-rewards
+[[ $code -eq 0 ]] && grep -q '^6 of 6 steps proven' <<<"$out"
+check $? "replayed, scored by the model again" "$out$err"
 mv "$work/rm" "$work/gone"
 run replay "$work/a"
 [[ $code -eq 0 ]] && grep -q '^6 of 6 steps proven' <<<"$out"

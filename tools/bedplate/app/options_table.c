@@ -717,6 +717,9 @@ static const option table[] = {
      "the least seconds of a call, likewise"},
     {"all", OPTION_FLAG, COMMAND_REPLAY, AT(replay_all), 0, 0, "false", NULL, false,
      "replays every segment between two checkpoints (the default)"},
+    {"ask-rewards", OPTION_FLAG, COMMAND_REPLAY, AT(ask_rewards), 0, 0, "false", NULL, false,
+     "of a run by --task grpo: runs the recorded reward command, and scores with the reward model, "
+     "again, instead of taking their rewards from the record"},
     {"sample", OPTION_COUNT, COMMAND_REPLAY, AT(replay_sample), 0, MOST, "0", "K", false,
      "replays K segments, chosen at random by --seed"},
     {"compare", OPTION_FLAG, COMMAND_REPLAY, AT(replay_compare), 0, 0, "false", NULL, false,

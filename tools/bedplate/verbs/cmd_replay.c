@@ -385,7 +385,7 @@ static bp_status replay_rewards(void *user, uint64_t step, const char **rewards,
 static bp_status replay_open(replay *r)
 {
     training *t = &r->t;
-    t->policy.recorded = replay_rewards;
+    t->policy.recorded = r->set->ask_rewards ? NULL : replay_rewards;
     t->policy.user = r;
     BP_TRY(training_read(t, &r->run));
     BP_TRY(checkpoint_recall(&t->points, &t->s));
