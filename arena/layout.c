@@ -2,7 +2,7 @@
 /* The planner: preparation of the buffers, the order of the attempts, and the report. */
 #include "arena/layout.h"
 
-#include "arena/plan_hot.h"
+#include "arena/plan_join.h"
 
 #include <string.h>
 
@@ -50,10 +50,12 @@ size_t bp_layout_scratch_greedy(uint32_t count)
 {
     plan_work work;
     plan_hot hot;
+    plan_join join;
     bp_arena memory;
     bp_arena_count(&memory);
     work_place(&work, &memory, count);
     hot_place(&hot, &memory, count);
+    plan_join_place(&join, &memory, count);
     return work_bytes(&memory);
 }
 
@@ -61,11 +63,13 @@ size_t bp_layout_scratch(uint32_t count)
 {
     plan_work work;
     plan_hot hot;
+    plan_join join;
     plan_exact exact;
     bp_arena memory;
     bp_arena_count(&memory);
     work_place(&work, &memory, count);
     hot_place(&hot, &memory, count);
+    plan_join_place(&join, &memory, count);
     plan_exact_place(&exact, &memory, count);
     return work_bytes(&memory);
 }
@@ -252,12 +256,14 @@ static uint64_t plan_nodes(uint64_t limit, uint32_t items)
 }
 
 /* The attempts, from the cheapest to the dearest. */
-static void plan_search_all(plan_work *work, bp_arena *memory, uint32_t count, uint64_t limit,
-                            bp_layout_report *report)
+static void plan_search_all(plan_work *work, const bp_interval *buffers, bp_arena *memory,
+                            uint32_t count, uint64_t limit, bp_layout_report *report)
 {
     plan_exact exact;
-    plan_hot hot = {.work = work, .exact = limit != 0 ? &exact : NULL};
+    plan_join join;
+    plan_hot hot = {.work = work, .exact = limit != 0 ? &exact : NULL, .share = 1};
     hot_place(&hot, memory, count);
+    plan_join_place(&join, memory, count);
     memset(work->floor, 0, work->items * sizeof *work->floor);
     memset(work->head, 0, work->items * sizeof *work->head);
     memset(work->over, 0, work->items * sizeof *work->over);
@@ -267,6 +273,11 @@ static void plan_search_all(plan_work *work, bp_arena *memory, uint32_t count, u
     plan_block(work);
     plan_attempts(work);
     if (!plan_done(work)) {
+        plan_join_run(&join, &hot, buffers);
+        report->nodes += join.nodes;
+    }
+    if (!plan_done(work)) {
+        plan_block(work);
         plan_hot_run(&hot);
         report->nodes += hot.nodes;
     }
@@ -300,7 +311,7 @@ bp_status bp_layout_solve(bp_interval *buffers, uint32_t count, const bp_layout_
     capacity = capacity == BP_SIZE_INVALID ? 0 : capacity;
     work.least = capacity < work.bound;
     work.capacity = work.least ? work.bound : capacity;
-    plan_search_all(&work, &memory, count, options->node_limit, report);
+    plan_search_all(&work, buffers, &memory, count, options->node_limit, report);
     for (uint32_t i = 0; i < work.items; i++) {
         buffers[work.item[i].row].offset = (work.base + work.best[i]) * work.unit;
     }

@@ -47,11 +47,12 @@ size_t bp_layout_scratch(uint32_t count);
 size_t bp_layout_scratch_greedy(uint32_t count);
 
 /* Gives every buffer an offset and fills the report. Greedy layouts in several orders come first,
- * then layouts that place those who live in the full sections of time alone, if need be by exact
- * search, and fit the rest around them (arena/plan_hot.c); the best one is kept and the work ends
- * when the bound (or the capacity) is reached. Then an exact search runs within node_limit, for
- * sets of up to 2,048 buffers that do not live all the time. options may be NULL. scratch needs no
- * alignment and is free again afterwards; buffers may be NULL when count is 0.
+ * then layouts of large sets in which buffers of one size that follow one another lie in one place
+ * (arena/plan_join.c), then layouts that place those who live in the full sections of time alone,
+ * if need be by exact search, and fit the rest around them (arena/plan_hot.c); the best one is kept
+ * and the work ends when the bound (or the capacity) is reached. Then an exact search runs within
+ * node_limit, for sets of up to 2,048 buffers that do not live all the time. options may be NULL.
+ * scratch needs no alignment and is free again afterwards; buffers may be NULL when count is 0.
  *
  * The result is a function of the set of buffers alone: rows in another order get the same offsets
  * (identical buffers may swap theirs), on any machine.

@@ -363,17 +363,20 @@ void plan_hot_run(plan_hot *h)
     plan_work *work = h->work;
     uint64_t rounds = HOT_STEPS / ((uint64_t)work->items * work->items);
     rounds = plan_hot_larger(rounds, HOT_LEAST);
-    h->rounds = rounds < HOT_ROUNDS ? (uint32_t)rounds : HOT_ROUNDS;
+    h->rounds = (rounds < HOT_ROUNDS ? (uint32_t)rounds : HOT_ROUNDS) / h->share;
     h->nodes = 0;
     if (h->exact != NULL && work->items <= HOT_SMALL) {
         return;
     }
     h->most = hot_most(work);
-    const int passes = work->items <= HOT_ITEMS ? 1 : 2; /* small sets are searched as a whole */
+    /* small sets are searched as a whole, and without searches the second pass is like the first */
+    const int passes = work->items <= HOT_ITEMS || h->exact == NULL ? 1 : 2;
     for (int pass = 0; pass < passes; pass++) {
         h->effort = efforts[pass];
-        for (size_t w = 0; w < sizeof ways / sizeof ways[0] && !plan_done(work); w++) {
-            hot_go(h, &ways[w]);
+        for (size_t w = 0; w < sizeof ways / sizeof ways[0] && h->rounds > 0; w++) {
+            if (!plan_done(work)) {
+                hot_go(h, &ways[w]);
+            }
         }
     }
 }

@@ -156,6 +156,23 @@ uint32_t bp_llama_block_first(const bp_model_config *config, uint32_t block)
     return own_first(&own, block);
 }
 
+uint32_t bp_llama_block_of(const bp_llama_config *own, uint32_t parameter)
+{
+    uint32_t first = own_first(own, 0);
+    if (own->experts == 0) {
+        const uint32_t block = parameter > first ? (parameter - first) / own_parameters(own, 0) : 0;
+        return block < own->stack.layers ? block : own->stack.layers;
+    }
+    uint32_t block = 0;
+    for (; block < own->stack.layers; block++) {
+        first += own_parameters(own, block);
+        if (parameter < first) {
+            break;
+        }
+    }
+    return block;
+}
+
 /* Numbers of a block's parameters, BP_NO_PARAMETER for those it lacks. */
 static void number_parameters(const bp_llama_config *own, uint32_t index,
                               uint32_t numbers[BP_LLAMA_BLOCK_PARAMETERS])

@@ -70,6 +70,10 @@ bool bp_llama_has(const bp_model_config *config, uint32_t block, bp_llama_parame
  */
 uint32_t bp_llama_block_first(const bp_model_config *config, uint32_t block);
 
+/* The block of a parameter behind the token embedding; the number of blocks for those behind them.
+ */
+uint32_t bp_llama_block_of(const bp_llama_config *own, uint32_t parameter);
+
 /* Whether heads of this width can be turned as the config says, the beginning of its own struct
  * being a bp_llama_config: BP_ERR_USAGE naming the field, with `family` as the error's place. */
 bp_status bp_llama_check_rotary(const bp_spec *spec, uint64_t head_width, const char *family,

@@ -53,15 +53,11 @@ static uint32_t llama_parameter_count(const bp_model_config *config)
 
 static uint32_t llama_parameter_stage(const bp_model_config *config, uint32_t parameter)
 {
-    const bp_llama_config own = bp_llama_config_of(config);
     if (parameter == BP_CAUSAL_TABLE) {
         return 0;
     }
-    uint32_t block = 0;
-    while (block < own.stack.layers && parameter >= bp_llama_block_first(config, block + 1)) {
-        block++;
-    }
-    return 1 + block;
+    const bp_llama_config own = bp_llama_config_of(config);
+    return 1 + bp_llama_block_of(&own, parameter);
 }
 
 static void llama_stage_name(const bp_model_config *config, uint32_t stage, char text[32])

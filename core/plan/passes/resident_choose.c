@@ -219,22 +219,39 @@ static bool choose_bound(const choose_search *s, const choose_part *part, uint64
     return true;
 }
 
+/* The bytes of the whole gaps of the last bound, which fit together, into the loads of a part. */
+static uint64_t choose_load(choose_search *s, const choose_part *part)
+{
+    uint64_t bytes = 0, load = 0;
+    memset(s->load + part->from, 0, (part->to - part->from) * sizeof *s->load);
+    for (uint32_t i = part->from; i < part->to; i++) {
+        for (uint32_t g = s->first[i]; g != CHOOSE_NONE; g = s->rows[g].next) {
+            const choose_row *row = &s->rows[g];
+            const uint64_t whole = row->part == row->bytes ? row->bytes : 0;
+            bytes += whole;
+            load += whole;
+            if (row->to < part->to) {
+                s->load[row->to] -= whole; /* of what is there before; wraps, and back */
+            }
+        }
+        load += s->load[i];
+        s->load[i] = load;
+    }
+    return bytes;
+}
+
 /* The whole gaps of the last bound, and what has room beside them: noted where they are more than
  * the best so far. */
 static void choose_round(choose_search *s, choose_part *part)
 {
-    uint64_t bytes = 0;
-    memset(s->load + part->from, 0, (part->to - part->from) * sizeof *s->load);
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        for (uint32_t i = part->from; i < part->to; i++) {
-            for (uint32_t g = s->first[i]; g != CHOOSE_NONE; g = s->rows[g].next) {
-                choose_row *row = &s->rows[g];
-                const bool whole = row->part == row->bytes;
-                if (whole == (pass == 0) && choose_fits(s, row)) {
-                    choose_put(s, row);
-                    row->part = row->bytes;
-                    bytes += row->bytes;
-                }
+    uint64_t bytes = choose_load(s, part);
+    for (uint32_t i = part->from; i < part->to; i++) {
+        for (uint32_t g = s->first[i]; g != CHOOSE_NONE; g = s->rows[g].next) {
+            choose_row *row = &s->rows[g];
+            if (row->part != row->bytes && choose_fits(s, row)) {
+                choose_put(s, row);
+                row->part = row->bytes;
+                bytes += row->bytes;
             }
         }
     }

@@ -30,9 +30,7 @@ typedef char budget_holds_proposals[BP_CHOICE_PROPOSALS <= BP_BUDGET_PROPOSALS ?
 static void budget_propose(const bp_budget_request *request, budget_work *work, bp_budget *budget)
 {
     const bp_fit_request *fit = &work->choice.request;
-    uint64_t least = 0;
-    const uint32_t count =
-        bp_choice_propose(fit, &request->memory, work->proposal, &least, &work->trial);
+    const uint32_t count = bp_choice_propose(fit, &request->memory, work->proposal, &work->trial);
     for (uint32_t i = 0; i < count; i++) {
         budget->proposal[i] = work->proposal[i].more;
     }

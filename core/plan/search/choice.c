@@ -8,6 +8,7 @@
 
 #define CHOICE_LEAST_CHUNK   64   /* rows of the shortest loss chunk that the fit tries */
 #define CHOICE_LEAST_ACTIONS 1500 /* of a schedule that is still planned to find what helps */
+#define CHOICE_NEAR          50   /* what needs this part more is tried in other ways as well */
 
 static const char where[] = "fit";
 
@@ -131,8 +132,9 @@ bool bp_choice_frees(const bp_fit_request *request, const bp_budget_proposal *mo
             request->spec.sequence_chunk == 0 && bp_fit_sequence_chunk(&request->spec, 1) > 0);
 }
 
-bool bp_choice_try(const bp_fit_request *given, const bp_budget_proposal *more, bool first,
-                   const bp_lender *memory, bp_choice *trial)
+/* bp_choice_try of a request, of which `first` and `bounds` are as they are to be. */
+static bool choice_try(const bp_fit_request *given, const bp_budget_proposal *more,
+                       const bp_lender *memory, bp_choice *trial)
 {
     bp_error error = {.code = BP_OK};
     bp_fit_request request = *given;
@@ -140,7 +142,6 @@ bool bp_choice_try(const bp_fit_request *given, const bp_budget_proposal *more, 
     request.free_batch = request.free_batch || more->batch;
     request.free_chunk = request.free_chunk || more->chunk;
     request.free_sequence_chunk = request.free_sequence_chunk || more->sequence_chunk;
-    request.first = first;
     const uint64_t rows = (uint64_t)request.spec.sequence * request.spec.batch;
     if (request.spec.loss_rows > rows) {
         request.spec.loss_rows = (uint32_t)rows;
@@ -148,6 +149,15 @@ bool bp_choice_try(const bp_fit_request *given, const bp_budget_proposal *more, 
     const bp_status status = bp_choice_run(trial, &request, NULL, memory, &error);
     bp_choice_end(trial, memory);
     return status == BP_OK && trial->fits;
+}
+
+bool bp_choice_try(const bp_fit_request *given, const bp_budget_proposal *more, bool first,
+                   const bp_lender *memory, bp_choice *trial)
+{
+    bp_fit_request request = *given;
+    request.first = first;
+    request.bounds = true;
+    return choice_try(&request, more, memory, trial);
 }
 
 static uint32_t choice_least_sequence_chunk(const bp_spec *spec)
@@ -159,10 +169,19 @@ static uint32_t choice_least_sequence_chunk(const bp_spec *spec)
     return least;
 }
 
-bool bp_choice_least_fits(const bp_fit_request *given, const bp_lender *memory, bp_choice *trial)
+/* The way of training that needs the fewest bytes, a single micro-batch of one sequence. */
+typedef struct choice_least {
+    bool fits;
+    bool unknown; /* for it would take seconds to find out about such long programs */
+    bool near;    /* it needs little more than there is */
+} choice_least;
+
+static choice_least choice_try_least(const bp_fit_request *given, const bp_lender *memory,
+                                     bp_choice *trial)
 {
     static const bp_policy_kind kinds[] = {BP_POLICY_FULL, BP_POLICY_MEMORY_POOR};
     static const bp_budget_proposal none = {.policy = false};
+    choice_least found = {.fits = false};
     bp_fit_request least = *given;
     bp_spec *spec = &least.spec;
     least.free_policy = false;
@@ -177,17 +196,30 @@ bool bp_choice_least_fits(const bp_fit_request *given, const bp_lender *memory, 
     const uint32_t stages = spec->model->stages(&spec->config);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         spec->policy = (bp_policy){.kind = kinds[i]};
-        if (i > 0 && bp_schedule_count(&spec->policy, stages) > CHOICE_LEAST_ACTIONS) {
-            return false; /* it would take seconds to find out about such long programs */
-        }
-        if (bp_choice_try(&least, &none, true, memory, trial)) {
-            return true;
-        }
-        if (trial->fit.fixed_bytes > least.budget) {
-            return false; /* whatever the policy */
+        found.unknown = i > 0 && bp_schedule_count(&spec->policy, stages) > CHOICE_LEAST_ACTIONS;
+        found.fits = !found.unknown && bp_choice_try(&least, &none, true, memory, trial);
+        const uint64_t bytes = trial->fit.best.arena_bytes;
+        found.near = found.near || bytes <= least.budget + least.budget / CHOICE_NEAR;
+        if (found.unknown || found.fits || trial->fit.fixed_bytes > least.budget) {
+            break; /* the last whatever the policy */
         }
     }
-    return false;
+    return found;
+}
+
+bool bp_choice_least_fits(const bp_fit_request *given, const bp_lender *memory, bp_choice *trial)
+{
+    return choice_try_least(given, memory, trial).fits;
+}
+
+/* Whether a request may fit with `more` free as well; trying all of its candidates takes long. */
+static bool choice_may_fit(const bp_fit_request *given, const bp_budget_proposal *more,
+                           const bp_lender *memory, bp_choice *trial)
+{
+    bp_fit_request request = *given;
+    request.free_sequence_chunk = request.free_sequence_chunk || more->sequence_chunk;
+    const choice_least least = choice_try_least(&request, memory, trial);
+    return least.fits || least.unknown || least.near;
 }
 
 bool bp_choice_try_spec(const bp_fit_request *given, const bp_spec *spec, const bp_lender *memory,
@@ -200,31 +232,68 @@ bool bp_choice_try_spec(const bp_fit_request *given, const bp_spec *spec, const 
            bp_choice_try(&request, &all, true, memory, trial);
 }
 
-uint32_t bp_choice_propose(const bp_fit_request *given, const bp_lender *memory,
-                           bp_choice_proposal proposal[BP_CHOICE_PROPOSALS], uint64_t *least,
-                           bp_choice *trial)
+/* Changes, each of one choice, then of all but chunks of the sequence, of these, and of all. */
+static const bp_budget_proposal choice_changes[] = {
+    {.policy = true},
+    {.batch = true},
+    {.chunk = true},
+    {.policy = true, .batch = true, .chunk = true},
+    {.sequence_chunk = true},
+    {.policy = true, .batch = true, .chunk = true, .sequence_chunk = true}};
+
+#define CHOICE_CHANGES (sizeof choice_changes / sizeof choice_changes[0])
+
+/* What a change frees that the request does not, as a set of its choices. */
+static uint32_t choice_freed(const bp_fit_request *given, const bp_budget_proposal *more)
 {
-    static const bp_budget_proposal changes[] = {
-        {.policy = true},
-        {.batch = true},
-        {.chunk = true},
-        {.policy = true, .batch = true, .chunk = true},
-        {.sequence_chunk = true},
-        {.policy = true, .batch = true, .chunk = true, .sequence_chunk = true}};
-    const uint32_t change_count = sizeof changes / sizeof changes[0];
+    const bp_budget_proposal one[] = {{.policy = more->policy},
+                                      {.batch = more->batch},
+                                      {.chunk = more->chunk},
+                                      {.sequence_chunk = more->sequence_chunk}};
+    uint32_t freed = 0;
+    for (uint32_t i = 0; i < sizeof one / sizeof one[0]; i++) {
+        freed |= bp_choice_frees(given, &one[i]) ? UINT32_C(1) << i : 0;
+    }
+    return freed;
+}
+
+/* Whether a change frees nothing, or what one before it does as well. */
+static bool choice_is_known(const bp_fit_request *given, uint32_t change)
+{
+    const uint32_t freed = choice_freed(given, &choice_changes[change]);
+    bool known = freed == 0;
+    for (uint32_t i = 0; i < change; i++) {
+        known = known || choice_freed(given, &choice_changes[i]) == freed;
+    }
+    return known;
+}
+
+uint64_t bp_choice_least(const bp_fit_request *given, const bp_lender *memory, bp_choice *trial)
+{
+    bp_fit_request request = *given;
+    request.first = false;
+    request.bounds = false;
+    (void)choice_try(&request, &choice_changes[CHOICE_CHANGES - 1], memory, trial);
+    return trial->fit.least.arena_bytes;
+}
+
+uint32_t bp_choice_propose(const bp_fit_request *given, const bp_lender *memory,
+                           bp_choice_proposal proposal[BP_CHOICE_PROPOSALS], bp_choice *trial)
+{
     uint32_t count = 0;
-    for (uint32_t i = 0; i < change_count && (i < 3 || count == 0); i++) {
-        if (!bp_choice_frees(given, &changes[i])) {
+    for (uint32_t i = 0; i < CHOICE_CHANGES && (i < 3 || count == 0); i++) {
+        if (choice_is_known(given, i)) {
             continue;
         }
-        const bool fits = bp_choice_try(given, &changes[i], false, memory, trial);
-        *least = i == 3 || i == 5 ? trial->fit.least.arena_bytes : *least;
+        const bool fits = choice_may_fit(given, &choice_changes[i], memory, trial) &&
+                          bp_choice_try(given, &choice_changes[i], false, memory, trial);
         uint32_t at = count;
         for (; fits && at > 0 && proposal[at - 1].found.seconds > trial->fit.best.seconds; at--) {
             proposal[at] = proposal[at - 1];
         }
         if (fits) {
-            proposal[at] = (bp_choice_proposal){.more = changes[i], .found = trial->fit.best};
+            proposal[at] =
+                (bp_choice_proposal){.more = choice_changes[i], .found = trial->fit.best};
             proposal[at].more.arena_bytes = trial->fit.best.arena_bytes;
             count++;
         }

@@ -50,11 +50,12 @@ bool bp_choice_try_spec(const bp_fit_request *given, const bp_spec *spec, const 
 
 /* The changes of one choice (of batch and accumulation together) that are enough for the request,
  * by time; where none is, all of them together, and where these are not, chunks of the sequence,
- * which compute more again, alone or besides. Where all were tried *least is the fewest bytes of
- * any. Returns their count. */
+ * which compute more again, alone or besides. Returns their count. */
 uint32_t bp_choice_propose(const bp_fit_request *given, const bp_lender *memory,
-                           bp_choice_proposal proposal[BP_CHOICE_PROPOSALS], uint64_t *least,
-                           bp_choice *trial);
+                           bp_choice_proposal proposal[BP_CHOICE_PROPOSALS], bp_choice *trial);
+
+/* The fewest bytes of any candidate of the request with all of its choices free, laid out. */
+uint64_t bp_choice_least(const bp_fit_request *given, const bp_lender *memory, bp_choice *trial);
 
 void bp_choice_end(bp_choice *c, const bp_lender *memory);
 

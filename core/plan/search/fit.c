@@ -552,7 +552,8 @@ static bp_status lay_out_least(fit_search *s)
 {
     bp_fit *fit = s->fit;
     const bp_fit_try bound = fit->best;
-    if (bound.fits || s->request->first || bound.arena_bytes <= s->wish.limit) {
+    if (bound.fits || s->request->first || s->request->bounds ||
+        bound.arena_bytes <= s->wish.limit) {
         return BP_OK;
     }
     s->wish.limit = 0;

@@ -2,9 +2,13 @@
 /* Stages measured one by one. */
 #include "core/plan/search/measure.h"
 
+#include <string.h>
+
 #include "core/plan/adapter.h"
 #include "core/plan/compile_private.h"
 #include "core/ir/report.h"
+
+#define MEASURE_ALIGNMENT 8 /* of the bytes that live at each tick */
 
 /* The graph holds the parameters (and the gradients met so far) up to a mark; each trial writes
  * behind it and is forgotten. */
@@ -20,6 +24,7 @@ typedef struct measure {
     bp_graph_limits most; /* rows of the largest trial and of what lies before it */
     bp_ref shared;        /* made once for all stages, as in a program */
     bp_ref shared_second;
+    uint64_t *live; /* [ops of a trial + 1] */
     char label[32];
     uint32_t input; /* the trial's fake input, its output and the gradients of both */
     uint32_t output;
@@ -138,24 +143,34 @@ static void trial_lifetimes(measure *m)
     }
 }
 
-static uint64_t live_at(const measure *m, uint32_t tick)
+/* Bytes that live at each tick of a trial. */
+static void count_live(measure *m)
 {
-    uint64_t bytes = 0;
+    const uint32_t ticks = m->graph.used.ops + 1;
+    memset(m->live, 0, ticks * sizeof *m->live);
     for (uint32_t i = m->mark.buffers; i < m->graph.used.buffers; i++) {
         const bp_buffer *buffer = &m->graph.buffers[i];
-        bool live = buffer->lower <= tick && tick < buffer->upper && i != m->input &&
-                    buffer->space == BP_SPACE_DEVICE;
-        bytes += live ? bp_report_rounded(&m->graph, buffer) : 0;
+        const bool lives = buffer->lower < buffer->upper && buffer->lower < ticks &&
+                           i != m->input && buffer->space == BP_SPACE_DEVICE;
+        const uint64_t bytes = lives ? bp_report_rounded(&m->graph, buffer) : 0;
+        if (lives) {
+            m->live[buffer->lower] += bytes;
+        }
+        if (lives && buffer->upper < ticks) {
+            m->live[buffer->upper] -= bytes; /* wraps, and back */
+        }
     }
-    return bytes;
+    for (uint32_t tick = 1; tick < ticks; tick++) {
+        m->live[tick] += m->live[tick - 1];
+    }
 }
 
-static uint64_t peak_between(const measure *m, uint32_t first, uint32_t last)
+static uint64_t peak_between(measure *m, uint32_t first, uint32_t last)
 {
     uint64_t peak = 0;
+    count_live(m);
     for (uint32_t tick = first; tick < last; tick++) {
-        uint64_t bytes = live_at(m, tick);
-        peak = bytes > peak ? bytes : peak;
+        peak = m->live[tick] > peak ? m->live[tick] : peak;
     }
     return peak;
 }
@@ -480,12 +495,18 @@ static bp_status count_rows(const bp_spec *spec, bp_arena *memory, bp_chain_stag
     return bp_arena_rewind(memory, mark);
 }
 
+static size_t live_bytes(const bp_graph_limits *rows)
+{
+    return ((size_t)rows->ops + 1) * sizeof(uint64_t);
+}
+
 bp_status bp_measure_count(const bp_spec *spec, bp_arena *memory, bp_chain_stage *stages,
                            uint64_t *bytes, bp_error *error)
 {
     bp_graph_limits rows = {0};
     BP_TRY(count_rows(spec, memory, stages, &rows, error));
     *bytes = bp_size_add(bp_graph_bytes(&rows), bp_compile_bytes(spec));
+    *bytes = bp_size_add(*bytes, live_bytes(&rows) + MEASURE_ALIGNMENT);
     *bytes = *bytes > bp_measure_scratch(spec) ? *bytes : bp_measure_scratch(spec);
     return BP_OK;
 }
@@ -497,6 +518,11 @@ static bp_status measure_counted(measure *m, bp_arena *memory, bp_chain_stage *s
     bp_graph_limits rows = {0};
     BP_TRY(count_rows(m->spec, memory, stages, &rows, error));
     BP_TRY(bp_graph_init(&m->graph, &rows, memory, error));
+    void *live = NULL;
+    if (bp_arena_allocate(memory, live_bytes(&rows), MEASURE_ALIGNMENT, &live) != BP_OK) {
+        return bp_error_set(error, BP_ERR_FIT, "measure", "the memory is too small", NULL);
+    }
+    m->live = live;
     return measure_all(m, memory, stages);
 }
 

@@ -263,7 +263,8 @@ static void searches_of_full_sections_share_one_total(void **state)
     set_seed = 2;
     set_fill_tight(100, 50, 17280, true);
     for (uint32_t i = 100; i < 2100; i++) {
-        set_buffers[i] = (bp_interval){.size = 1, .lower = 1000 + i, .upper = 1002 + i};
+        /* of sizes of their own, so that none is joined to another */
+        set_buffers[i] = (bp_interval){.size = i, .lower = 1000 + i, .upper = 1002 + i};
     }
     bp_layout_options options = {.node_limit = 1};
     bp_layout_report report = set_solve(set_buffers, 2100, &options);

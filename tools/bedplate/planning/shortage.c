@@ -11,6 +11,9 @@
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
 
+/* What was tried last; large. */
+static bp_choice shortage_trial;
+
 /* The largest buffer that lives where the sum of all is largest. */
 static const bp_buffer *largest_at_peak(const bp_plan *plan)
 {
@@ -87,16 +90,14 @@ static void add_change(shortage *to, const bp_choice *c, const bp_fit_try *found
 /* Whether a spec fits in the way that needs the fewest bytes. */
 static bool shortage_least_fits(const bp_choice *c, const bp_spec *spec)
 {
-    static bp_choice trial;
     bp_fit_request request = c->request;
     request.spec = *spec;
-    return bp_choice_least_fits(&request, &dry_run_lender, &trial);
+    return bp_choice_least_fits(&request, &dry_run_lender, &shortage_trial);
 }
 
 /* Shorter sequences change what is learned. */
 static bool add_sequence(shortage *to, const bp_choice *c)
 {
-    static bp_choice trial;
     char options[64];
     bp_spec spec = c->request.spec;
     spec.sequence = 1;
@@ -104,9 +105,9 @@ static bool add_sequence(shortage *to, const bp_choice *c)
     for (uint32_t sequence = helps ? c->request.spec.sequence / 2 : 0; sequence > 0;
          sequence /= 2) {
         spec.sequence = sequence;
-        if (bp_choice_try_spec(&c->request, &spec, &dry_run_lender, &trial)) {
+        if (bp_choice_try_spec(&c->request, &spec, &dry_run_lender, &shortage_trial)) {
             snprintf(options, sizeof options, "--max-seq-length %u", sequence);
-            add_change(to, c, &trial.fit.best, options);
+            add_change(to, c, &shortage_trial.fit.best, options);
             return true;
         }
     }
@@ -116,14 +117,13 @@ static bool add_sequence(shortage *to, const bp_choice *c)
 /* Adds a changed spec, if it fits with everything else free. */
 static bool add_spec(shortage *to, const bp_choice *c, const bp_spec *spec, const char *options)
 {
-    static bp_choice trial;
-    if (!bp_choice_try_spec(&c->request, spec, &dry_run_lender, &trial)) {
+    if (!bp_choice_try_spec(&c->request, spec, &dry_run_lender, &shortage_trial)) {
         return false;
     }
-    if (trial.release_dropped && c->request.spec.gradient_release == BP_RELEASE_NONE) {
+    if (shortage_trial.release_dropped && c->request.spec.gradient_release == BP_RELEASE_NONE) {
         return false; /* the same without that memory option is tried as well */
     }
-    add_change(to, c, &trial.fit.best, options);
+    add_change(to, c, &shortage_trial.fit.best, options);
     return true;
 }
 
@@ -250,10 +250,8 @@ static bool shortage_add_adapters(shortage *to, const bp_choice *c)
 /* What changes no result: one option, or all of them. */
 static bool add_equal(shortage *to, const bp_choice *c)
 {
-    static bp_choice trial;
     static bp_choice_proposal found[BP_CHOICE_PROPOSALS];
-    const uint32_t count =
-        bp_choice_propose(&c->request, &dry_run_lender, found, &to->least, &trial);
+    const uint32_t count = bp_choice_propose(&c->request, &dry_run_lender, found, &shortage_trial);
     if (count > 0) {
         add_change(to, c, &found[0].found, "");
     }
@@ -262,7 +260,7 @@ static bool add_equal(shortage *to, const bp_choice *c)
 
 void shortage_find(shortage *to, const bp_choice *c, const bp_plan *plan, uint64_t limit)
 {
-    *to = (shortage){.found = true, .least = c->made ? c->fit.least.arena_bytes : 0};
+    *to = (shortage){.found = true};
     if (!c->made || add_equal(to, c)) {
         return;
     }
@@ -276,6 +274,9 @@ void shortage_find(shortage *to, const bp_choice *c, const bp_plan *plan, uint64
     }
     for (uint32_t i = 0; i < more.count; i++) {
         ways_add(to, more.way[i].options, "", more.way[i].arena_bytes);
+    }
+    if (to->count == 0) {
+        to->least = bp_choice_least(&c->request, &dry_run_lender, &shortage_trial);
     }
 }
 
