@@ -67,12 +67,15 @@ done
 by_nccl "4 ranks by NCCL, parameters" --model "$work" --bf16 --optim adamw_8bit --max-grad-norm 0.3 \
     --fabric nccl:4 --shard parameters
 
-# Weights of more than one unit, which are gathered ahead of their use.
+# Weights of more than one unit, which are gathered ahead of their use: in two micro-batches of two lanes.
+train[8]=2 train[10]=2
 mkdir "$work/wide"
 sed 's/"n_layer": 2/"n_layer": 1, "n_inner": 4200/' "$work/config.json" >"$work/wide/config.json"
 alike --model "$work/wide"
 like_one "2 ranks, weights ahead" --model "$work/wide" --fabric threads:2 --shard parameters --shard-ahead 2
 by_nccl "2 ranks by NCCL, weights ahead" --model "$work/wide" --fabric nccl:2 --shard parameters
+
+train[8]=4 train[10]=4
 
 # refused CODE WORDS OPTIONS..
 refused() {

@@ -18,7 +18,7 @@ train=(train --model tiny --data "$work/text" --data-format bytes --max-seq-leng
     --lr-scheduler-type constant --threads 1 --quiet --json --spike-budget 15)
 lines_of() { grep -oE '"(outcome|roll|from|to)":[^,}]*' "$work/$1/record.jsonl" | cksum; }
 
-for policy in "--replay-every 1" "--on-spike skip" "--on-spike rollback --shard gradients" "--on-spike clip --shard optimizer --gradient-release"; do
+for policy in "--replay-every 1 --max-steps 12" "--on-spike skip" "--on-spike rollback --shard gradients" "--on-spike clip --shard optimizer --gradient-release"; do
     # shellcheck disable=SC2086
     run "${train[@]}" --output-dir "$work/one" ${policy/--shard */}
     right=$(json state_digest) decided=$(lines_of one)

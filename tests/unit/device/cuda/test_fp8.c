@@ -22,7 +22,7 @@
 #include "tests/fixtures/share.h"
 
 #define ARENA_BYTES (UINT64_C(48) << 20)
-#define SEEDS       share_of(24, 10, 4)
+#define SEEDS       share_of(24, 6, 4)
 #define NOTHING                                                                                    \
     (UINT32_C(1) << OPERAND(matmul_fp8, before) | UINT32_C(1) << OPERAND(matmul_fp8, bias) |       \
      UINT32_C(1) << OPERAND(matmul_fp8, residual))

@@ -83,6 +83,13 @@ static product shaped(uint32_t tile, uint32_t kind)
     return p;
 }
 
+/* What the short form takes: each tile in every way in which operands lie, and in each way with
+ * every type; those that other seeds and sums are shown with, too. */
+static bool in_square(uint32_t tile, uint32_t kind)
+{
+    return ((kind ^ kind >> 1 ^ kind >> 2 ^ tile) & 1) == 0 || kind == tile;
+}
+
 /* More tiles of 128 x 192 than blocks: 133. */
 static const product many = {
     {19 * 128, 7 * 192, 200, 200, 200, 1344, 0, 1, 0, 0}, NOTHING, BP_BF16, BP_BF16, "sm_90"};
@@ -293,8 +300,11 @@ static void tiles_have_the_same_bits(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < TILES * KINDS; i++) {
-        const product p = shaped(i / KINDS, i % KINDS);
-        check_product(&p, i / KINDS + 1, i % KINDS == i / KINDS ? 3 : 1);
+        const uint32_t tile = i / KINDS, kind = i % KINDS;
+        if (share_of(1, 0, 0) == 1 || in_square(tile, kind)) {
+            const product p = shaped(tile, kind);
+            check_product(&p, tile + 1, kind == tile ? 3 : 1);
+        }
     }
     if (share_of(1, 1, 0) == 1) {
         check_product(&many, TILES, 1);

@@ -170,7 +170,7 @@ static void run_in_other_orders(kernel_case *c, const unsigned char *start)
 /* verifies device-10.ca2f */
 static void row_test(bp_kernel kernel)
 {
-    uint64_t seeds = share_of(20, 20, 7);
+    uint64_t seeds = share_of(20, 12, 7);
     if (kernel == BP_KERNEL_rows_begin) {
         skip(); /* of the host alone: a program with them is refused when it is linked */
     }
@@ -184,6 +184,9 @@ static void row_test(bp_kernel kernel)
     }
     if (kernel == BP_KERNEL_matmul_fp8) {
         skip(); /* of Hopper alone: test_fp8.c */
+    }
+    if (kernel == BP_KERNEL_attention_backward || kernel == BP_KERNEL_attention_packed_backward) {
+        seeds = share_of(20, 20, 7); /* masks of every kind, heads of every width */
     }
     if (kernel == BP_KERNEL_preference_loss) {
         seeds *= 3; /* six kinds, each with pairs and without */

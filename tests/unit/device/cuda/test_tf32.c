@@ -20,7 +20,7 @@
 #include "tests/fixtures/share.h"
 
 #define ARENA_BYTES (UINT64_C(48) << (getenv("BP_TEST_GPU") != NULL ? 22 : 20))
-#define SEEDS       share_of(20, 10, 7)
+#define SEEDS       share_of(20, 7, 7)
 #define ORDERED     4 /* of them also run in other orders */
 #define TOKENS      400
 #define STEPS       10
