@@ -148,7 +148,8 @@ static void read_head(disentangled *d, const void *qkv, uint64_t sample)
     read_rows(d, qkv, bp_attention_v(&d->s, sample, d->head), d->s.row, sequence, d->v);
 }
 
-static const float *table_row(const disentangled *d, const float *table, uint64_t i, uint64_t j)
+static const float *disentangled_table_row(const disentangled *d, const float *table, uint64_t i,
+                                           uint64_t j)
 {
     return table + d->bucket[d->s.sequence + i - j] * d->s.width;
 }
@@ -156,7 +157,8 @@ static const float *table_row(const disentangled *d, const float *table, uint64_
 static float disentangled_score(const disentangled *d, uint64_t i, uint64_t j)
 {
     const float *q = d->q + i * d->s.width, *k = d->k + j * d->s.width;
-    const float *r = table_row(d, d->to_queries, i, j), *s = table_row(d, d->to_keys, i, j);
+    const float *r = disentangled_table_row(d, d->to_queries, i, j),
+                *s = disentangled_table_row(d, d->to_keys, i, j);
     float lane[BP_LANES] = {0.0f};
     uint64_t n = 0;
     for (; n + BP_LANES <= d->s.width; n += BP_LANES) {
@@ -185,7 +187,7 @@ static float lanes_dot(const float *a, const float *b, uint64_t width)
     return bp_lanes_sum(lane);
 }
 
-static void add_row(float *to, float factor, const float *x, uint64_t width)
+static void disentangled_add_row(float *to, float factor, const float *x, uint64_t width)
 {
     for (uint64_t n = 0; n < width; n++) {
         to[n] += factor * x[n];
@@ -205,7 +207,7 @@ static void row_factors(const disentangled *d, uint64_t i)
 }
 
 /* The row's output, in the place of its query; its log-sum-exp. */
-static float forward_row(const disentangled *d, uint64_t i)
+static float disentangled_forward_row(const disentangled *d, uint64_t i)
 {
     float lane[BP_LANES] = {0.0f}, *out = d->q + i * d->s.width;
     for (uint64_t j = 0; j < d->keys; j++) {
@@ -220,7 +222,8 @@ static float forward_row(const disentangled *d, uint64_t i)
     row_factors(d, i);
     memset(out, 0, d->s.width * sizeof *out);
     for (uint64_t j = 0; j < d->keys; j++) {
-        add_row(out, d->score[j] / sum * d->factor[j], d->v + j * d->s.width, d->s.width);
+        disentangled_add_row(out, d->score[j] / sum * d->factor[j], d->v + j * d->s.width,
+                             d->s.width);
     }
     return d->keys > 0 ? most + bp_logf(sum) : 0.0f;
 }
@@ -245,7 +248,7 @@ static void disentangled_forward_run(const bp_host_call *call, uint64_t first, u
         read_positions(&d, p->positions, task % d.s.heads);
         read_head(&d, p->qkv, sample);
         for (uint64_t i = 0; i < d.s.sequence; i++) {
-            const float row = forward_row(&d, i);
+            const float row = disentangled_forward_row(&d, i);
             if (lse != NULL) {
                 lse[i] = row;
             }
@@ -267,7 +270,8 @@ typedef struct disentangled_gradient {
 } disentangled_gradient;
 
 /* Row i: p_j = exp(score_j - lse), ds_j = p_j (f_j d_out_i v_j - d_out_i out_i) scale. */
-static void backward_row(const disentangled *d, const disentangled_gradient *g, uint64_t i)
+static void disentangled_backward_row(const disentangled *d, const disentangled_gradient *g,
+                                      uint64_t i)
 {
     const uint64_t width = d->s.width;
     const float *d_out = g->d_out + i * width, *q = d->q + i * width;
@@ -276,13 +280,14 @@ static void backward_row(const disentangled *d, const disentangled_gradient *g, 
     row_factors(d, i);
     for (uint64_t j = 0; j < d->keys; j++) {
         const float *k = d->k + j * width, *v = d->v + j * width;
-        const float *r = table_row(d, d->to_queries, i, j), *s = table_row(d, d->to_keys, i, j);
+        const float *r = disentangled_table_row(d, d->to_queries, i, j),
+                    *s = disentangled_table_row(d, d->to_keys, i, j);
         const uint64_t row = d->bucket[d->s.sequence + i - j] * width;
         const float p = bp_expf_inline(disentangled_score(d, i, j) - g->lse[i]);
         const float ds = p * (lanes_dot(d_out, v, width) * d->factor[j] - delta) * d->s.scale;
-        add_row(g->d_v + j * width, p * d->factor[j], d_out, width);
-        add_row(g->d_to_keys + row, ds, k, width);
-        add_row(g->d_to_queries + row, ds, q, width);
+        disentangled_add_row(g->d_v + j * width, p * d->factor[j], d_out, width);
+        disentangled_add_row(g->d_to_keys + row, ds, k, width);
+        disentangled_add_row(g->d_to_queries + row, ds, q, width);
         for (uint64_t n = 0; n < width; n++) {
             d_q[n] += ds * (k[n] + r[n]);
             g->d_k[j * width + n] += ds * (q[n] + s[n]);
@@ -304,7 +309,7 @@ static void backward_sample(disentangled *d, const disentangled_gradient *of,
     memset(g.d_v, 0, sequence * width * sizeof *g.d_v);
     for (uint64_t i = 0; i < sequence; i++) {
         read_rows(d, p->out, out + i * wide, wide, 1, g.out);
-        backward_row(d, &g, i);
+        disentangled_backward_row(d, &g, i);
     }
     write_rows(d, g.d_q, sequence, p->d_qkv, bp_attention_q(&d->s, sample, d->head), d->s.row);
     write_rows(d, g.d_k, sequence, p->d_qkv, bp_attention_k(&d->s, sample, d->head), d->s.row);

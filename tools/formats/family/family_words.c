@@ -57,7 +57,8 @@ static void put_article(bp_text *text, const bp_row *row)
     bp_text_string(text, null ? "null or a " : "a ");
 }
 
-void bp_row_words(bp_text *text, const bp_row *row)
+/* Of kinds that need no value of the row's. */
+static const char *family_words_fixed(bp_row_kind kind)
 {
     static const char *const fixed[] = {
         [BP_ROW_TOKEN] = "a token id, a list of at most 8 of them, or null",
@@ -77,6 +78,11 @@ void bp_row_words(bp_text *text, const bp_row *row)
         [BP_ROW_FALSE] = "false",
         [BP_ROW_NULL] = "null",
         [BP_ROW_EMPTY] = "null or {}"};
+    return fixed[kind];
+}
+
+void bp_row_words(bp_text *text, const bp_row *row)
+{
     switch (row->kind) {
     case BP_ROW_COUNT_NULL:
     case BP_ROW_REAL_NULL:
@@ -105,11 +111,9 @@ void bp_row_words(bp_text *text, const bp_row *row)
         put_choices(text, row->words != NULL ? row->words : "1|0");
         break;
     case BP_ROW_TEXTS:
-        bp_text_string(text, "null or a list in which every item is ");
-        put_choices(text, row->words);
-        break;
     case BP_ROW_WORDS:
-        bp_text_string(text, "a list of all of ");
+        bp_text_string(text, row->kind == BP_ROW_WORDS ? "a list of all of "
+                                                       : "null or a list in which every item is ");
         put_choices(text, row->words);
         break;
     case BP_ROW_TEXT:
@@ -120,7 +124,7 @@ void bp_row_words(bp_text *text, const bp_row *row)
         family_words_put_types(text);
         break;
     default:
-        bp_text_string(text, fixed[row->kind]);
+        bp_text_string(text, family_words_fixed(row->kind));
         break;
     }
 }
