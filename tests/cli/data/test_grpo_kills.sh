@@ -30,7 +30,7 @@ for line in sys.stdin:
     print(json.dumps({"id": one["id"], "reward": (one["id"] * 7 % 11) / 11}), flush=True)
     if due and where == "last" and count == int(os.environ["COUNT"]):
         open(done, "w").close()
-        time.sleep(float(wait))
+        time.sleep(float(wait))  # no wait: a moment within the phase
         os.kill(asker(), signal.SIGKILL)
         sys.exit(1)
 END

@@ -314,7 +314,7 @@ typedef struct settings {
     /* replay */
     bool replay_all;
     uint64_t replay_sample; /* segments; 0: all */
-    bool ask_rewards; /* replay: of the command and the model that the record names */
+    bool ask_rewards;       /* replay: of the command and the model that the record names */
     bool replay_compare;
     uint64_t replay_documents; /* a step; 0: none */
 

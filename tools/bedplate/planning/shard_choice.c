@@ -41,7 +41,7 @@ bp_status shard_choice_largest(bp_spec *spec, bp_error *error)
 }
 
 /* What the chosen options of a form take. */
-static bp_status choice_try(session *s, shard_try *form)
+static bp_status shard_choice_try(session *s, shard_try *form)
 {
     static bp_plan made; /* large */
     memory_block memory = {0};
@@ -116,7 +116,7 @@ bp_status shard_choice_run(session *s, bp_status (*choose)(session *s))
         s->spec.sharing = (bp_sharing)form;
         s->choice = (bp_choice){.made = false};
         bp_status status = choose(s);
-        status = status == BP_OK ? choice_try(s, one) : status;
+        status = status == BP_OK ? shard_choice_try(s, one) : status;
         if (status == BP_ERR_USAGE && form > 0) {
             s->error = (bp_error){.code = BP_OK}; /* the rule or the model does not go with it */
             bp_choice_end(&s->choice, &dry_run_lender);
