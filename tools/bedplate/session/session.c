@@ -693,7 +693,7 @@ static uint64_t session_arenas_here(const session *s)
 
 /* While text is read the process's own tables and stacks are smaller than in a step: measured, by
  * 170 to 235 KB. */
-#define READING_LESS ((uint64_t)96 << 10)
+#define READING_LESS ((uint64_t)64 << 10)
 
 /* What reading text takes; 0: it is not read. */
 static uint64_t reading_bytes(const session *s)

@@ -140,6 +140,8 @@ static void measure_into(const bp_spec *spec, bp_chain_stage stages[STAGES], bp_
 static void measure(const bp_spec *spec)
 {
     static bp_chain_stage stages[STAGES];
+    memset(found.measured, 0, sizeof found.measured);
+    memset(found.sets, 0, sizeof found.sets);
     measure_into(spec, stages, note_trial);
 }
 
@@ -255,8 +257,6 @@ static void test_trials_are_the_programs_ops(void **state)
         if (!spec_case(i, &spec, found.name) || spec.optimizer == NULL) {
             continue;
         }
-        memset(found.measured, 0, sizeof found.measured);
-        memset(found.sets, 0, sizeof found.sets);
         measure(&spec);
         for (uint32_t bits = 0; bits <= BP_RECOMPUTE_ALL; bits++) {
             (void)compare_policy(spec, (bp_policy){.kind = BP_POLICY_SELECTIVE, .recompute = bits});
