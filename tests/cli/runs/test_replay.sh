@@ -161,7 +161,8 @@ expect 0 '' "${train[@]}" --output-dir "$work/coded" --optim schedule_free_adamw
 expect 0 'compared with the last checkpoint: 28 of 28 exported tensors' verify "$work/coded"
 quartered "$work/coded" "$work/coded-quartered"
 expect 4 'model.safetensors.*: the exported tensor is not that of the last checkpoint' verify "$work/coded-quartered"
-for kind in "schedule_free_adamw --bf16" "schedule_free_adamw_8bit --bf16 --master fp32" "adamw --bf16 --master split8" "adamw --fp16"; do
+for kind in "schedule_free_adamw --bf16" "schedule_free_adamw_8bit --bf16 --master fp32" "adamw --bf16 --master split8" "adamw --fp16" \
+    "adamw --bf16 --weight-dtype fp8" "adamw --bf16 --weight-dtype fp8 --save-dtype fp16" "schedule_free_adamw --bf16 --save-dtype bf16"; do
     read -ra options <<<"$kind"
     rm -rf "$work/narrow" "$work/narrow-quartered"
     expect 0 '' "${train[@]}" --output-dir "$work/narrow" --optim "${options[@]}"

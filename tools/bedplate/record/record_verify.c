@@ -2,7 +2,6 @@
 /* A record beside its checkpoints and its files. */
 #include "tools/bedplate/record/record_verify.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,14 +9,13 @@
 #include "core/base/digest.h"
 #include "core/base/number.h"
 #include "core/base/safetensors.h"
-#include "core/ops/codec.h"
-#include "core/ops/convert.h"
 #include "core/run/checkpoint/checkpoint_private.h"
 #include "tools/bedplate/runs/checkpoint_offload.h"
 #include "tools/bedplate/runs/best.h"
 #include "tools/bedplate/runs/checkpoint_keys.h"
 #include "tools/bedplate/record/old_names.h"
 #include "tools/bedplate/record/record.h"
+#include "tools/bedplate/record/record_forms.h"
 #include "tools/bedplate/record/record_read.h"
 
 enum { CHECKPOINTS_MAX = 4096 };
@@ -150,113 +148,6 @@ bp_status record_hash(const bp_checkpoint_location *place, const char *path,
     return status == BP_OK ? BP_OK : bp_storage_failed(place->error, store, "read", path);
 }
 
-/* The files of a checkpoint beside an exported one. */
-typedef struct record_saved {
-    bp_safetensors model, state;
-    float factor; /* of schedule-free rules: x = y - factor (z - y) */
-} record_saved;
-
-/* How a checkpoint holds what an exported tensor of floats was formed of. */
-typedef struct record_forms {
-    const bp_tensor_entry *weights, *master, *rest; /* the last two may be NULL */
-    bp_master master_form;
-    bp_codec rest_form;
-    uint64_t count; /* of elements */
-} record_forms;
-
-static const bp_tensor_entry *record_state(const record_saved *saved, const char *name,
-                                           const char *part)
-{
-    char whole[BP_TENSOR_NAME_MAX + 16];
-    const size_t length = strlen(name);
-    memcpy(whole, name, length);
-    memcpy(whole + length, part, strlen(part) + 1);
-    return bp_safetensors_find(&saved->state, whole);
-}
-
-/* Whether the forms are among those that are known. */
-static bool record_forms_find(record_forms *f, const record_check *check,
-                              const bp_tensor_entry *mine, const record_saved *saved)
-{
-    const bp_tensor_entry *w = bp_safetensors_find(&saved->model, mine->name);
-    const uint64_t n = mine->bytes / sizeof(float);
-    const bp_tensor_entry *m = record_state(saved, mine->name, ".master");
-    const bp_tensor_entry *d =
-        check->averaged ? record_state(saved, mine->name, ".z_less_y") : NULL;
-    *f = (record_forms){.weights = w, .master = m, .rest = d, .count = n};
-    if (w == NULL || mine->dtype != BP_F32 || w->bytes != n * bp_dtype_bytes(w->dtype) ||
-        (w->dtype != BP_F32 && w->dtype != BP_BF16 && w->dtype != BP_F16)) {
-        return false;
-    }
-    if (m != NULL) {
-        f->master_form = m->dtype == BP_F32   ? BP_MASTER_FP32
-                         : m->dtype == BP_U16 ? BP_MASTER_SPLIT
-                                              : BP_MASTER_SPLIT8;
-        if (m->bytes != n * bp_master_bytes(f->master_form)) {
-            return false; /* beside codes of 8 bits */
-        }
-    }
-    while (d != NULL && f->rest_form < BP_CODEC_COUNT &&
-           d->bytes != bp_codec_bytes(n, f->rest_form)) {
-        f->rest_form++;
-    }
-    return d == NULL || (saved->factor > 0 && f->rest_form < BP_CODEC_COUNT);
-}
-
-/* From element `at` on, as many as `room` says, as the run forms them; raw is where they are read.
- */
-static bp_status record_form(const record_forms *f, const record_saved *saved, uint64_t at,
-                             size_t count, unsigned char *const raw[3], float *values)
-{
-    const size_t width = bp_dtype_bytes(f->weights->dtype);
-    const uint64_t rest = bp_master_bytes(f->master_form);
-    BP_TRY(bp_safetensors_read(&saved->model, f->weights, at * width, raw[0], count * width));
-    if (f->master != NULL) {
-        BP_TRY(bp_safetensors_read(&saved->state, f->master, at * rest, raw[1],
-                                   (size_t)(count * rest)));
-    }
-    bp_elements_load(f->weights->dtype, f->master_form, raw[0], raw[1], values, count);
-    if (f->rest == NULL) {
-        return BP_OK;
-    }
-    const uint64_t first = bp_codec_bytes(at, f->rest_form);
-    const uint64_t end = bp_codec_bytes(at + count, f->rest_form);
-    BP_TRY(bp_safetensors_read(&saved->state, f->rest, first, raw[2], (size_t)(end - first)));
-    for (size_t i = 0; i < count; i += BP_CODEC_BLOCK) {
-        float d[BP_CODEC_BLOCK];
-        const size_t some = count - i < BP_CODEC_BLOCK ? count - i : BP_CODEC_BLOCK;
-        bp_codec_decode(f->rest_form, true, raw[2] + bp_codec_bytes(i, f->rest_form),
-                        (uint32_t)some, d);
-        for (size_t k = 0; k < some; k++) {
-            values[i + k] = fmaf(-saved->factor, d[k], values[i + k]);
-        }
-    }
-    return BP_OK;
-}
-
-/* What was formed of weights, of the rest of them beside them, and of the state of schedule-free
- * rules, formed again. */
-static bp_status record_compare_formed(record_check *check, const bp_safetensors *made,
-                                       const bp_tensor_entry *mine, const record_saved *saved,
-                                       const record_forms *f, bool *same)
-{
-    enum {
-        PARTS = 6
-    }; /* the codes of a block and its header are no more bytes than two floats each */
-    const bp_staging *staging = &check->place->staging;
-    const size_t room = staging->capacity / PARTS / sizeof(float) / BP_CODEC_BLOCK * BP_CODEC_BLOCK;
-    float *x = (void *)staging->memory, *y = x + room;
-    unsigned char *const raw[3] = {(void *)(y + room), (void *)(y + 2 * room),
-                                   (void *)(y + 3 * room)};
-    for (uint64_t at = 0; *same && at < f->count; at += room) {
-        const size_t count = f->count - at < room ? (size_t)(f->count - at) : room;
-        BP_TRY(bp_safetensors_read(made, mine, at * sizeof *x, x, count * sizeof *x));
-        BP_TRY(record_form(f, saved, at, count, raw, y));
-        *same = memcmp(x, y, count * sizeof *x) == 0;
-    }
-    return BP_OK;
-}
-
 /* One tensor of an exported file: the same bytes as in the checkpoint, by the digests that this
  * has; *known is false where it has no such tensor. */
 static bp_status record_compare_tensor(record_check *check, const bp_safetensors *made,
@@ -268,10 +159,12 @@ static bp_status record_compare_tensor(record_check *check, const bp_safetensors
     record_forms forms;
     uint64_t found = 0, told = 0;
     memcpy(key + strlen(key), mine->name, strlen(mine->name) + 1);
-    *known = record_forms_find(&forms, check, mine, saved);
+    *known = record_forms_find(&forms, mine, saved);
     *same = true;
     if (forms.rest != NULL || forms.master != NULL || (its != NULL && its->dtype != mine->dtype)) {
-        return *known ? record_compare_formed(check, made, mine, saved, &forms, same) : BP_OK;
+        return *known
+                   ? record_forms_compare(&check->place->staging, made, mine, saved, &forms, same)
+                   : BP_OK;
     }
     *known = its != NULL && bp_digest_parse(bp_safetensors_metadata(&saved->model, key), &told);
     if (*known) {
@@ -309,7 +202,7 @@ static bp_status record_compare_tensors(record_check *check, const char *exporte
     const bp_checkpoint_location *place = check->place;
     char path[2][BP_STORE_PATH_MAX];
     bp_safetensors made;
-    record_saved saved = {.factor = check->factor};
+    record_saved saved = {.averaged = check->averaged, .factor = check->factor};
     const size_t third = place->scratch_bytes / 3 / sizeof(uint64_t) * sizeof(uint64_t);
     unsigned char *scratch = place->scratch;
     BP_TRY(bp_storage_join(path[0], directory, BP_CHECKPOINT_MODEL, place->error));
