@@ -79,6 +79,20 @@ for ((i = 0; i < 40; i++)); do
 done >"$work/chat.jsonl"
 within "conversations, adapters" --model tiny-llama --chat-template chatml --data "$work/chat.jsonl" --max-steps 2 \
     --per-device-train-batch-size 2 --max-seq-length 256 --threads 2 --lora-r 4
+# What else rows are: texts that are joined to a stream, pairs with a label, completions, preferences without a reference.
+rows=(--max-steps 2 --per-device-train-batch-size 2 --max-seq-length 128 --threads 2)
+for ((i = 0; i < 80; i++)); do printf '{"text": "%*d"}\n' $((i + 9)) $i; done >"$work/joined.jsonl"
+for ((i = 0; i < 80; i++)); do printf '{"sentence1": "%*d", "sentence2": "it is", "label": %d}\n' $((i + 1)) $i $((i % 2)); done >"$work/two.jsonl"
+for ((i = 0; i < 80; i++)); do printf '{"prompt": "%*d", "completion": "%d"}\n' $((i + 1)) $i $i; done >"$work/completed.jsonl"
+for ((i = 0; i < 80; i++)); do printf '{"prompt": "%*d", "chosen": "%d", "rejected": "no"}\n' $((i + 1)) $i $i; done >"$work/preferred.jsonl"
+within "texts that are joined" --model tiny-llama --data "$work/joined.jsonl" "${rows[@]}"
+within "texts that are joined, both directions" --model tiny-bert --data "$work/joined.jsonl" "${rows[@]}"
+within "pairs with a label" --model tiny-bert --data "$work/two.jsonl" "${rows[@]}"
+within "completions by length" --model tiny-llama --data "$work/completed.jsonl" "${rows[@]}" --group-by-length
+within "preferences" --model tiny-llama --task orpo --data "$work/preferred.jsonl" "${rows[@]}"
+# What is told of a run is found by other plans, before its arenas are there.
+within "gradients released, larger evaluations" --model tiny-llama --data "$work/text" "${rows[@]}" --eval-data "$work/short" \
+    --eval-steps 1 --per-device-eval-batch-size 8 --gradient-accumulation-steps 8 --gradient-release exact
 mkdir "$work/bert"
 cp tests/golden/answers/config.json tests/golden/tokenizers/bert_uncased/tokenizer.json "$work/bert"
 rows=(--max-steps 2 --per-device-train-batch-size 2 --max-seq-length 24 --threads 2)
@@ -139,6 +153,13 @@ below() {
     [[ $code -eq 0 && $planned -eq $(($(json arena_bytes) + $(json host_bytes))) && $(json peak_resident_bytes) -le $planned ]]
     check $? "$name: planned $planned, and no more" "$out$err"
 }
+# Which lengths rows have the data say: a plan is for as many as are asked for.
+fewer=(--model tiny-llama --data "$work/joined.jsonl" --packing --max-steps 2 --max-seq-length 128 --threads 2)
+run plan "${fewer[@]}" --json
+planned=$(($(json arena_bytes) + $(json host_bytes)))
+run train "${fewer[@]}" --output-dir "$work/fewer" --json --quiet
+[[ $code -eq 0 && $(($(json arena_bytes) + $(json host_bytes))) -le $planned ]]
+check $? "rows of fewer lengths take less than was planned" "$planned $out$err"
 policy=(--task grpo --data "$work/five.jsonl" --max-steps 3 --num-generations 4 --per-device-train-batch-size 8 --max-completion-length 9)
 below "GRPO" --model tiny "${policy[@]}" --reward places --threads 1
 below "GRPO, several steps on the same completions, a reference" --model tiny "${policy[@]}" --reward places --threads 2 --lora-r 4 \

@@ -40,6 +40,13 @@ typedef enum command_bit {
     COMMAND_ROLLOUT = 1048576
 } command_bit;
 
+/* Rows that the data hold: texts that are joined to one stream, or samples that are padded. */
+typedef enum settings_rows {
+    SETTINGS_ROWS_UNSEEN,
+    SETTINGS_ROWS_JOINED,
+    SETTINGS_ROWS_PADDED
+} settings_rows;
+
 /* Filled by options_parse. Strings belong to the command line or to the configuration file's text.
  * Texts that were not given are NULL, counts that were not given have the table's default. */
 typedef struct settings {
@@ -334,6 +341,8 @@ typedef struct settings {
     command_bit command;
     char task_from[256];              /* where the task was found, in words; empty: it was not */
     uint32_t task_classes;            /* and how many classes it has there; 0: not counted */
+    settings_rows rows;               /* what the data were seen to hold */
+    bool row_pairs;                   /* of them, pairs of texts with a label */
     double began;                     /* when the program did, on clock_seconds() */
     bool given[SETTINGS_OPTIONS_MAX]; /* by option_index: said by the user, not a default */
 } settings;

@@ -173,7 +173,8 @@ static bool lengths_pad(const session *s, const bp_feed *feed)
     if (feed != NULL) {
         return feed->source->examples > 0;
     }
-    return spec->config.task >= BP_TASK_CLASSES || lengths_named_rows(s->set);
+    return spec->config.task >= BP_TASK_CLASSES || s->set->rows == SETTINGS_ROWS_PADDED ||
+           (s->set->rows == SETTINGS_ROWS_UNSEEN && lengths_named_rows(s->set));
 }
 
 bp_status lengths_fill(session *s, const bp_feed *feed, uint32_t samples)

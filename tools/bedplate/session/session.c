@@ -360,7 +360,8 @@ static bp_status fill_spec(session *s)
     spec->seed = set->seed;
     spec->plan_nodes = PLAN_NODES;
     spec->poison = set->poison;
-    spec->pairs = set->text_pairs || spec->config.task == BP_TASK_ANSWERS;
+    const bool seen = set->command == COMMAND_PLAN && set->row_pairs;
+    spec->pairs = set->text_pairs || seen || spec->config.task == BP_TASK_ANSWERS;
     /* Evaluation counts what is right. */
     spec->keep_logits = spec->config.task >= BP_TASK_CLASSES || preference_refers(spec);
     BP_TRY(count_tokens(s));
@@ -794,6 +795,7 @@ static bp_status take_arenas(session *s, bp_error *why)
         return bp_error_limit(why, BP_ERR_FIT, where, "the plan does not fit", "--arena",
                               bp_size_signed(s->set->arena), BP_LIMIT_LEAST, bp_size_signed(bytes));
     }
+    BP_TRY(s->planned != NULL ? s->planned(s) : BP_OK);
     session_resolve(s);
     if (device_takes_memory(&s->spec)) {
         BP_TRY(memory_take(&s->arena, bytes, true, "arena", &s->error));

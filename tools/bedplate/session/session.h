@@ -58,6 +58,7 @@ typedef struct session {
     bool classes_open;           /* training: the data names them, for nothing else does */
     run_tokenizer run_tokenizer; /* its tokenizer, when it was asked for */
     bp_plan plan;
+    bp_status (*planned)(struct session *s); /* NULL, or called between planning and the arenas */
     bp_runtime runtime;
     memory_block host;  /* the plan's memory and the work room behind it */
     memory_block arena; /* the device arena */

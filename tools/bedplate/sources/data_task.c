@@ -92,6 +92,8 @@ typedef struct task_look {
     bool numbers;      /* labels are numbers */
     double first;      /* then the first of them */
     uint32_t texts;    /* that are compared in each row */
+    uint32_t parts;    /* texts of a row of the last reading */
+    bool pairs;        /* a row with a label has two of them */
     bool scored;       /* and have a score */
     uint32_t classes;  /* 0: not counted */
     const char *kind;  /* of labelled rows: the task */
@@ -253,6 +255,7 @@ static bool task_can(task_look *look, bp_documents *documents, bool all)
                      ? bp_documents_read(documents, &reader, look->files.data.format, look->scratch)
                      : status;
     }
+    look->parts = documents->texts;
     return status == BP_OK && look->rows > 0;
 }
 
@@ -525,6 +528,7 @@ static row_form task_form_of_tokens(task_look *look)
     }
     const uint32_t form = tokens.head.form;
     const bool judged = tokens.head.unlabelled == 0;
+    look->pairs = tokens.head.texts == 2 && tokens.head.types == BP_PAIR_APART;
     bp_tokens_close(&tokens);
     const row_form found = form < sizeof forms / sizeof forms[0] ? forms[form] : ROW_OTHER;
     return found == ROW_LABELLED && !judged ? ROW_OTHER : found;
@@ -558,6 +562,7 @@ static row_form task_find_form(task_look *look)
         return plain;
     }
     look->kind = task_find_kind(look);
+    look->pairs = look->kind != NULL && look->parts == 2;
     if (task_are_texts(look)) {
         return ROW_TEXTS;
     }
@@ -724,6 +729,16 @@ static void task_count_classes(const task_look *look, settings *set, const char 
     }
 }
 
+/* What rows are to a plan, which reads no more of the data than this. */
+static void task_note_rows(const task_look *look, settings *set)
+{
+    const bool joined = look->form == ROW_TEXT || look->form == ROW_TOKENS;
+    set->rows = look->form == ROW_OTHER   ? SETTINGS_ROWS_UNSEEN
+                : joined && !set->packing ? SETTINGS_ROWS_JOINED
+                                          : SETTINGS_ROWS_PADDED;
+    set->row_pairs = look->form == ROW_LABELLED && look->pairs;
+}
+
 /* What was found becomes the settings'. */
 static bp_status task_apply(task_look *look, settings *set)
 {
@@ -842,6 +857,7 @@ bp_status data_task_resolve(settings *set)
     bp_status status = BP_OK;
     if (task_open(look, set)) {
         look->form = task_find_form(look);
+        task_note_rows(look, set);
         status = task_apply(look, set);
     } else if (look->files.lost) {
         status = look->s.error.code; /* the command would find the rest of it */

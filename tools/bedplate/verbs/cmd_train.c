@@ -183,14 +183,17 @@ static bp_status fill_schedule(training *t)
     return rate_fill(set, t->total, &t->s.spec);
 }
 
-/* A memory option that is to save bytes and does not is worth a word. */
-static bp_status tell_release(training *t)
+/* A memory option that is to save bytes and does not is worth a word, and so are evaluations that
+ * take more. Other plans are made for that, while the arenas are not there yet. */
+static bp_status tell_costs(session *s)
 {
-    session *s = &t->s;
+    const uint64_t bytes = s->plan.report.arena_bytes;
+    uint64_t more;
     release_cost cost;
     char words[256];
     bp_text text;
-    BP_TRY(release_cost_find(&s->spec, s->plan.report.arena_bytes, &cost, &s->error));
+    BP_TRY(release_cost_find(&s->spec, bytes, &cost, &s->error));
+    BP_TRY(eval_cost_find(&s->plan.spec, bytes, s->set->quiet, &more, &s->error));
     if (!cost.enlarges || s->set->quiet) {
         return BP_OK;
     }
@@ -275,10 +278,8 @@ static bp_status prepare(training *t, const settings *set)
     BP_TRY(data_watch_begin(&t->watch, &t->data, &s->error));
     t->care.data = &t->watch;
     BP_TRY(train_ranks_compare(t));
+    s->planned = tell_costs;
     BP_TRY(training_open(t));
-    BP_TRY(tell_release(t));
-    uint64_t more;
-    BP_TRY(eval_cost_find(&s->plan.spec, s->plan.report.arena_bytes, set->quiet, &more, &s->error));
     BP_TRY(checkpoint_start(&t->points));
     BP_TRY(anomaly_attach(&t->points.watch, &s->runtime));
     t->points.watch.busy = service_replays;
