@@ -212,7 +212,7 @@ const char *bp_block_family_slot_name(const bp_spec *spec, uint32_t stage, uint3
 {
     const bp_block_family *family = spec->model->self;
     const bp_builder builder = {.spec = spec, .rows = 1};
-    const bp_stage_call call = {.stage = stage};
+    const bp_stage_call call = {.stage = stage > 0 ? stage : 1}; /* a run may begin before them */
     bp_block block;
     family->list(&builder, &call, &block);
     return bp_block_slot_name(&block, slot);
