@@ -261,7 +261,7 @@ static void plan_search_all(plan_work *work, const bp_interval *buffers, bp_aren
 {
     plan_exact exact;
     plan_join join;
-    plan_hot hot = {.work = work, .exact = limit != 0 ? &exact : NULL, .share = 1};
+    plan_hot hot = {.work = work, .exact = limit != 0 ? &exact : NULL};
     hot_place(&hot, memory, count);
     plan_join_place(&join, memory, count);
     memset(work->floor, 0, work->items * sizeof *work->floor);

@@ -363,7 +363,7 @@ void plan_hot_run(plan_hot *h)
     plan_work *work = h->work;
     uint64_t rounds = HOT_STEPS / ((uint64_t)work->items * work->items);
     rounds = plan_hot_larger(rounds, HOT_LEAST);
-    h->rounds = (rounds < HOT_ROUNDS ? (uint32_t)rounds : HOT_ROUNDS) / h->share;
+    h->rounds = rounds < HOT_ROUNDS ? (uint32_t)rounds : HOT_ROUNDS;
     h->nodes = 0;
     if (h->exact != NULL && work->items <= HOT_SMALL) {
         return;

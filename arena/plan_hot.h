@@ -19,7 +19,6 @@ typedef struct plan_hot {
     uint64_t effort;   /* placements that one search may try */
     uint64_t nodes;    /* placements that searches tried */
     uint32_t rounds;   /* first fits that may still be made */
-    uint32_t share;    /* so many times fewer of them than usual; at least 1 */
 } plan_hot;
 
 /* Improves on work's best layout; work->items must not be 0. The work is bounded by a number of

@@ -13,8 +13,6 @@
 
 /* Sets of fewer items are not joined: these can be searched as a whole. */
 #define JOIN_LEAST 512u
-/* Where the joined ones were laid out in vain, so many times fewer first fits of all are made. */
-#define JOIN_SHARE 4u
 
 /* Sections between two that are joined, at most: those of a loop's step, then none. */
 static const uint32_t join_most[] = {8, 0};
@@ -148,5 +146,4 @@ void plan_join_run(plan_join *join, plan_hot *hot, const bp_interval *buffers)
         hot->work = work;
         join_keep(join, work, &joined);
     }
-    hot->share = JOIN_SHARE;
 }

@@ -273,7 +273,8 @@ static void make_tensors(bp_builder *builder, uint32_t index, const char *name)
     parameter->offloaded = parameter->trainable ? compile_goes_along(builder, index)
                                                 : compile_is_offloaded(builder, index);
     const bp_quantised form = builder->spec->quantised, stored = stored_form(builder->spec, name);
-    const bool dense = bp_adapter_dense(builder, index);
+    const bool coded = form != BP_QUANTISED_NONE || stored != BP_QUANTISED_NONE;
+    const bool dense = coded && bp_adapter_dense(builder, index);
     const bool trained = parameter->trainable && builder->spec->optimizer != NULL;
     const bool packs = dense || gives_logits(builder, parameter);
     if (packs && !trained && stored != BP_QUANTISED_NONE) {

@@ -107,7 +107,9 @@ check $? "an empty prompt" "$err"
 # What is refused.
 expect 2 'no prompt of this name' "${st[@]}" --prompt-name question
 modules $old.Transformer $old.Pooling $old.Dense
-expect 4 'modules.json: Dense: the module is not implemented' "${st[@]}"
+expect 4 '2_Dense/config.json: config.json: the file is not there' "${st[@]}"
+modules $old.Transformer $old.Pooling $old.LSTM
+expect 4 'modules.json: LSTM: the module is not implemented' "${st[@]}"
 modules $old.Transformer
 expect 4 'there is no Pooling' "${st[@]}"
 modules $old.Transformer $old.Pooling

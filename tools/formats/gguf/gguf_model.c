@@ -37,24 +37,10 @@ bp_status bp_gguf_look(bp_store *store, const char *path, bool *is, bp_error *er
 
 static bp_status refuse_architecture(const char *architecture, bp_error *error)
 {
-    char words[BP_ERROR_RIGHT_MAX];
-    bp_text text;
-    const bp_family *family;
-    bool first = true;
-    bp_text_init(&text, NULL, NULL, words, sizeof words);
-    for (size_t k = 0; (family = bp_family_at(k)) != NULL; k++) {
-        if (family->gguf != NULL) {
-            bp_text_string(&text, first ? "" : " or ");
-            bp_text_string(&text, family->gguf->architecture);
-            first = false;
-        }
-    }
-    bp_text_char(&text, '\0');
     bp_status status = bp_error_set(error, BP_ERR_DATA, where, "this architecture is not supported",
                                     "general.architecture");
-    BP_TRY(bp_text_flush(&text) == BP_OK ? BP_OK : status);
     bp_error_found(error, architecture, strlen(architecture));
-    bp_error_right(error, words);
+    bp_error_right(error, "one that docs/families.md has GGUF for, such as gpt2, llama or qwen2");
     return status;
 }
 

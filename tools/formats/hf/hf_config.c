@@ -189,7 +189,7 @@ static bp_status take_members(reading *r, bool first)
 static void resolve_task(reading *r)
 {
     bp_model_config *config = &r->config;
-    if (!r->judges && config->task < BP_TASK_CLASSES) {
+    if (!r->judges && (config->task < BP_TASK_CLASSES || config->task == BP_TASK_EMBEDDING)) {
         return;
     }
     config->classes = config->classes == 0 ? 2 : config->classes;

@@ -40,6 +40,7 @@ static void put_base_class(bp_json_writer *json, const char *name)
 {
     const char *end = strstr(name, "LMHead");
     end = end != NULL ? end : strstr(name, "For");
+    end = end != NULL ? end : strstr(name, "Model"); /* T5EncoderModel is one itself */
     end = end != NULL ? end : name + strlen(name);
     bp_json_put_member(json, NULL);
     bp_text_char(json->text, '"');

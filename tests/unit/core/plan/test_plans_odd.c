@@ -119,7 +119,8 @@ static void forms_of_frozen_weights(void **state)
     for (int64_t form = -70; form < 140; form++) {
         const int64_t kind = form < 0 ? 0 : form % 8;
         const bool four = kind == 1 || kind == 2 || kind == 5 || kind == 6;
-        const bool good = form >= 0 && kind < BP_QUANTISED_KINDS && (four ? form < 64 : form < 8);
+        const bool codes = form >= 0 && kind < BP_QUANTISED_KINDS && (four ? form < 64 : form < 8);
+        const bool good = form < BP_QUANTISED_BLOCKS ? codes : bp_packed_of_form(form) != NULL;
         assert_true(bp_quantised_valid(form) == good);
     }
     assert_false(bp_quantised_valid(INT64_MIN));

@@ -47,6 +47,22 @@ static int add_window(const bp_family *family, const bp_row *row, char *to, size
     return used;
 }
 
+/* What a row that the family cannot do without takes. */
+static int add_required(const bp_row *row, char *to, size_t room)
+{
+    switch (row->kind) {
+    case BP_ROW_TEXT:
+    case BP_ROW_WORDS:
+        return snprintf(to, room, ", \"%s\": \"%s\"", row->key, row->words);
+    case BP_ROW_TRUE:
+    case BP_ROW_FALSE:
+        return snprintf(to, room, ", \"%s\": %s", row->key,
+                        row->kind == BP_ROW_TRUE ? "true" : "false");
+    default:
+        return snprintf(to, room, ", \"%s\": %d", row->key, row->most > 0.0 ? 4 : 0);
+    }
+}
+
 /* {model_type, what the family cannot do without, key: value}. */
 static bp_status read_row(const bp_family *family, const bp_row *row, const char *value,
                           bp_model_config *config, bp_error *error)
@@ -56,8 +72,7 @@ static bp_status read_row(const bp_family *family, const bp_row *row, const char
     for (size_t i = 0; i < family->row_count; i++) {
         const bp_row *other = &family->rows[i];
         if ((other->flags & BP_ROW_REQUIRED) != 0 && other != row) {
-            used += snprintf(json + used, sizeof json - (size_t)used, ", \"%s\": %d", other->key,
-                             other->most > 0.0 ? 4 : 0);
+            used += add_required(other, json + used, sizeof json - (size_t)used);
         }
     }
     used += add_window(family, row, json + used, sizeof json - (size_t)used);
