@@ -68,6 +68,16 @@ static bool frozen_by_adapters(const bp_builder *builder, const char *name,
            parameter->head != BP_HEAD_TASK && !bp_adapter_trains_bias(builder, name);
 }
 
+bool bp_build_corrects(const bp_parameter *parameter)
+{
+    return parameter->routes && parameter->rank == 1;
+}
+
+bp_dtype bp_build_type(const bp_spec *spec, const bp_parameter *parameter)
+{
+    return bp_build_corrects(parameter) ? BP_F32 : spec->working;
+}
+
 /* What the spec's rules say of a parameter. */
 static void apply_rules(const bp_builder *builder, const char *name, bp_parameter *parameter)
 {
@@ -88,7 +98,8 @@ static void apply_rules(const bp_builder *builder, const char *name, bp_paramete
         parameter->weight_decay = rule->sets_decay ? rule->weight_decay : parameter->weight_decay;
         parameter->optim_bits = rule->sets_bits ? rule->optim_bits : parameter->optim_bits;
     }
-    parameter->trainable = (train || !frozen) && !parameter->statistic;
+    parameter->trainable =
+        (train || !frozen) && !parameter->statistic && !bp_build_corrects(parameter);
     parameter->fixed = spec->offload.fixed && !parameter->trainable && !parameter->statistic;
 }
 
@@ -100,7 +111,7 @@ static bp_buffer weight_buffer(const bp_builder *builder, const bp_parameter *pa
         !parameter->trainable && !parameter->statistic && builder->spec->lora.rank > 0;
     return (bp_buffer){.class_of = BP_CLASS_WEIGHTS,
                        .scope = base ? bp_rows_scope(builder, parameter) : BP_SCOPE_PERSISTENT,
-                       .dtype = builder->spec->working,
+                       .dtype = bp_build_type(builder->spec, parameter),
                        .rank = parameter->rank,
                        .shape = {parameter->shape[0], parameter->shape[1], parameter->shape[2],
                                  parameter->shape[3]}};
@@ -484,7 +495,7 @@ bp_ref bp_build_weight(bp_builder *builder, uint32_t index)
     const bp_parameter *parameter = &builder->parameters[index];
     const bool codes =
         parameter->quantised != BP_QUANTISED_NONE || parameter->master_form == BP_MASTER_FP8;
-    return whole(parameter->weight, codes ? BP_U8 : builder->spec->working);
+    return whole(parameter->weight, codes ? BP_U8 : bp_build_type(builder->spec, parameter));
 }
 
 bp_ref bp_build_scales(const bp_builder *builder, uint32_t index)

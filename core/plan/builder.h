@@ -46,7 +46,8 @@ typedef struct bp_parameter_info {
     uint64_t together; /* outputs that belong together: a head's of queries or keys; 0: 1 */
     bool statistic;    /* no optimizer moves it, backward does: state, and never trained */
     bool depthwise;    /* a convolution's weight, of each channel by itself */
-    bool routes;       /* of experts, or their router: never adapted, quantised or in fp8 */
+    bool routes;       /* of experts, or their router: never quantised or in fp8; of rank 1, what
+                          corrects a router's choice: never trained, float32 */
     bp_head_kind head; /* 0: of none */
     bool adapts;       /* an adapter of parameter `base` */
     uint32_t base;
@@ -285,6 +286,13 @@ bp_ref bp_build_acquire(bp_builder *builder, uint32_t index, bp_purpose purpose)
 /* The same for an update, for which nothing is brought: it writes what its rank has. */
 bp_ref bp_build_acquire_update(bp_builder *builder, uint32_t index);
 void bp_build_release(bp_builder *builder, uint32_t index);
+
+/* Whether a parameter corrects a router's choice. It is transformers' buffer: not trained, and in
+ * float32, because shares that are close decide. */
+bool bp_build_corrects(const bp_parameter *parameter);
+
+/* The type of a parameter's elements, where they are no codes: the working type or that. */
+bp_dtype bp_build_type(const bp_spec *spec, const bp_parameter *parameter);
 
 /* The weight of a parameter that is held. */
 bp_ref bp_build_weight(bp_builder *builder, uint32_t index);

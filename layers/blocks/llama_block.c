@@ -26,7 +26,8 @@ static bool fuses_gate(const bp_llama_config *own)
 bool bp_llama_mixes(const bp_llama_config *own, uint32_t layer)
 {
     const uint32_t every = own->experts_every != 0 ? own->experts_every : 1;
-    return own->experts > 0 && (layer + 1) % every == 0 && !bp_layer_in(&own->alone, layer);
+    return own->experts > 0 && layer >= own->perceptrons && (layer + 1) % every == 0 &&
+           !bp_layer_in(&own->alone, layer);
 }
 
 /* Layers below this one that have experts. */
@@ -48,6 +49,10 @@ bp_experts bp_llama_experts(const bp_model_config *config, uint32_t layer)
                         .width = own.stack.width,
                         .inner = own.expert_inner,
                         .renormalise = own.renormalise,
+                        .scored = own.scored,
+                        .groups = own.groups,
+                        .kept = own.groups_chosen,
+                        .scale = own.routed_scale,
                         .balances = own.balances && routers > 0 && own.balance > 0.0 &&
                                     config->task == BP_TASK_CAUSAL_LM,
                         .router = mixed_below(&own, layer),
@@ -63,8 +68,10 @@ static bool perceptron_has(const bp_llama_config *own, bool mixes, bp_llama_para
     case BP_LLAMA_EXPERTS_GATE_UP:
     case BP_LLAMA_EXPERTS_DOWN:
         return mixes;
+    case BP_LLAMA_ROUTER_CORRECTION:
+        return mixes && own->scored;
     case BP_LLAMA_SHARED_GATE_WEIGHT:
-        return mixes && own->shared_inner > 0;
+        return mixes && own->shared_inner > 0 && own->shared_count == 0;
     case BP_LLAMA_GATE_UP_WEIGHT:
         return dense && fuses_gate(own);
     case BP_LLAMA_GATE_WEIGHT:
@@ -405,8 +412,8 @@ static uint32_t add_choices(const building *b, const char *const names[2], uint6
     return value;
 }
 
-/* The expert that all tokens have, joined to the stream: gated before its last product, which a
- * factor of a row goes through. */
+/* The expert that all tokens have, joined to the stream. It may have a gate: before its last
+ * product, which a factor of a row goes through. */
 static uint32_t add_shared(const building *b, uint32_t x, uint32_t stream)
 {
     static const char *const names[4][2] = {{"shared_before", "d_shared_gate"},
@@ -425,13 +432,16 @@ static uint32_t add_shared(const building *b, uint32_t x, uint32_t stream)
     node->in[1] = before + 1;
     node->gate = b->own->gate;
     node->class_of = BP_RECOMPUTE_ACTIVATION;
+    const bp_residual end = {llama_block_dense(b->n, BP_LLAMA_DOWN_WEIGHT, inner, width), {0, 0.0}};
+    if (b->own->shared_count > 0) {
+        return bp_list_residual(&b->list, &end, active, stream, names[3]);
+    }
     const bp_linear gate = llama_block_dense(b->n, BP_LLAMA_SHARED_GATE_WEIGHT, width, 1);
     const uint32_t logit = bp_list_dense(&b->list, &gate, x, names[2]);
     const uint32_t gated = bp_list_value(&b->list, "shared_gated", "d_shared_gated", inner);
     bp_node *times = bp_list_node(&b->list, BP_NODE_ROW_GATE, active, gated);
     times->in[1] = logit;
     times->class_of = BP_RECOMPUTE_ACTIVATION;
-    const bp_residual end = {llama_block_dense(b->n, BP_LLAMA_DOWN_WEIGHT, inner, width), {0, 0.0}};
     return bp_list_residual(&b->list, &end, gated, stream, names[3]);
 }
 
@@ -443,6 +453,7 @@ static void add_experts(const building *b, uint32_t x, uint32_t stream, const ch
     bp_experts experts = bp_llama_experts(b->config, b->call->stage - 1);
     experts.gate_up = b->n[BP_LLAMA_EXPERTS_GATE_UP];
     experts.down = b->n[BP_LLAMA_EXPERTS_DOWN];
+    experts.correction = b->n[BP_LLAMA_ROUTER_CORRECTION];
     const bp_linear router =
         llama_block_dense(b->n, BP_LLAMA_ROUTER_WEIGHT, experts.width, experts.experts);
     const uint32_t logits = bp_list_dense(&b->list, &router, x, names[0]);

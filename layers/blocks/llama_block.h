@@ -29,6 +29,7 @@ typedef enum bp_llama_parameter {
     BP_LLAMA_NORM_2_BIAS,
     BP_LLAMA_ROUTER_WEIGHT, /* of layers with experts, and the next two */
     BP_LLAMA_ROUTER_BIAS,   /* no model has it */
+    BP_LLAMA_ROUTER_CORRECTION,
     BP_LLAMA_EXPERTS_GATE_UP,
     BP_LLAMA_EXPERTS_DOWN,
     BP_LLAMA_SHARED_GATE_WEIGHT, /* of an expert that all tokens have, whose matrices are a */

@@ -125,6 +125,8 @@ static void llama_finish_rows(const bp_llama_config *own, uint64_t width, bool m
     const double range = own->stack.initializer_range;
     rows[BP_LLAMA_ROUTER_WEIGHT] =
         (bp_publish_row){"mlp.gate.weight", {experts, width}, BP_INIT_NORMAL, range};
+    rows[BP_LLAMA_ROUTER_CORRECTION] =
+        (bp_publish_row){"mlp.gate.e_score_correction_bias", {experts, 0}, BP_INIT_ZEROS, 0.0};
     rows[BP_LLAMA_EXPERTS_GATE_UP] = (bp_publish_row){
         "mlp.experts.gate_up_proj", {experts, 2 * inner, width}, BP_INIT_NORMAL, range};
     rows[BP_LLAMA_EXPERTS_DOWN] =
@@ -132,9 +134,13 @@ static void llama_finish_rows(const bp_llama_config *own, uint64_t width, bool m
     if (mixes && own->shared_inner > 0) {
         rows[BP_LLAMA_SHARED_GATE_WEIGHT] =
             (bp_publish_row){"mlp.shared_expert_gate.weight", {1, width}, BP_INIT_NORMAL, range};
-        rows[BP_LLAMA_GATE_WEIGHT].name = "mlp.shared_expert.gate_proj.weight";
-        rows[BP_LLAMA_UP_WEIGHT].name = "mlp.shared_expert.up_proj.weight";
-        rows[BP_LLAMA_DOWN_WEIGHT].name = "mlp.shared_expert.down_proj.weight";
+        const bool several = own->shared_count > 0;
+        rows[BP_LLAMA_GATE_WEIGHT].name =
+            several ? "mlp.shared_experts.gate_proj.weight" : "mlp.shared_expert.gate_proj.weight";
+        rows[BP_LLAMA_UP_WEIGHT].name =
+            several ? "mlp.shared_experts.up_proj.weight" : "mlp.shared_expert.up_proj.weight";
+        rows[BP_LLAMA_DOWN_WEIGHT].name =
+            several ? "mlp.shared_experts.down_proj.weight" : "mlp.shared_expert.down_proj.weight";
         rows[BP_LLAMA_GATE_WEIGHT].shape[0] = own->shared_inner;
         rows[BP_LLAMA_UP_WEIGHT].shape[0] = own->shared_inner;
         rows[BP_LLAMA_DOWN_WEIGHT].shape[1] = own->shared_inner;
@@ -314,6 +320,24 @@ bp_status bp_llama_check_rotary(const bp_spec *spec, uint64_t head_width, const 
     return BP_OK;
 }
 
+/* The two largest scores of a group are added up. */
+static bp_status llama_check_groups(const bp_llama_config *own, bp_error *error)
+{
+    const uint32_t groups = own->groups > 0 ? own->groups : 1;
+    const uint32_t kept = own->groups > 0 ? own->groups_chosen : 1;
+    const bp_range counts[] = {{"n_group", groups, 1, 64}, {"topk_group", kept, 1, groups}};
+    BP_TRY(bp_ranges_check(counts, 2, "llama", error));
+    if (own->experts % groups != 0 || own->experts / groups < 2) {
+        return llama_refuse(error, "the groups do not divide the experts into two or more each",
+                            "n_group", groups, BP_LIMIT_DIVISOR, own->experts);
+    }
+    const uint32_t most = own->experts / groups * kept;
+    return own->experts_chosen <= most
+               ? BP_OK
+               : llama_refuse(error, "the chosen groups have fewer experts than a token gets",
+                              "num_experts_per_tok", own->experts_chosen, BP_LIMIT_MOST, most);
+}
+
 static bp_status llama_check_experts(const bp_spec *spec, bp_error *error)
 {
     const bp_llama_config own = bp_llama_config_of(&spec->config);
@@ -322,6 +346,13 @@ static bp_status llama_check_experts(const bp_spec *spec, bp_error *error)
                                {"moe_intermediate_size", own.expert_inner, 1, 1u << 22},
                                {"shared_expert_intermediate_size", own.shared_inner, 0, 1u << 22}};
     BP_TRY(bp_ranges_check(counts, 4, "llama", error));
+    if (own.scored) {
+        BP_TRY(llama_check_groups(&own, error));
+    }
+    if (own.scored && !(own.routed_scale > 0.0)) {
+        return bp_error_set(error, BP_ERR_USAGE, "llama", "the weights of experts have no scale",
+                            "routed_scaling_factor");
+    }
     if (own.router_noise > 0.0) {
         return bp_error_set(error, BP_ERR_USAGE, "llama",
                             "noise on what the router reads is not implemented",

@@ -86,10 +86,16 @@ typedef struct bp_llama_config {
     uint32_t experts_every;  /* decoder_sparse_step: the last of so many layers has them; 0: 1 */
     bp_layer_set alone;      /* mlp_only_layers: layers that have one perceptron all the same */
     bool renormalise;        /* norm_topk_prob: the shares of those chosen add up to 1 */
-    uint32_t shared_inner; /* shared_expert_intermediate_size: of an expert that all tokens have */
-    bool balances;         /* output_router_logits: training has the balancing loss, */
-    double balance;        /* times router_aux_loss_coef */
-    double router_noise;   /* router_jitter_noise (Mixtral): none is implemented */
+    uint32_t shared_inner;  /* shared_expert_intermediate_size: of an expert that all tokens have */
+    uint32_t shared_count;  /* n_shared_experts: as many side by side, without a gate (GLM-4.5) */
+    uint32_t perceptrons;   /* first_k_dense_replace: layers before the first with experts */
+    bool scored;            /* the router's shares are sigmoids, which a correction is added to */
+    uint32_t groups;        /* n_group of experts, */
+    uint32_t groups_chosen; /* of which topk_group are chosen from */
+    double routed_scale;    /* routed_scaling_factor, where shares are sigmoids */
+    bool balances;          /* output_router_logits: training has the balancing loss, */
+    double balance;         /* times router_aux_loss_coef */
+    double router_noise;    /* router_jitter_noise (Mixtral): none is implemented */
 } bp_llama_config;
 
 /* The same with longrope's divisors, which few models have. */

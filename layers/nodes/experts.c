@@ -27,17 +27,46 @@ uint64_t bp_experts_words(const bp_experts *experts, uint64_t rows)
     return 4 * rows * experts->chosen + experts->experts + 1;
 }
 
-void bp_experts_route(bp_builder *builder, const bp_experts *e, uint64_t rows, bp_ref logits,
-                      bp_ref routing)
+static void route_scored(bp_builder *builder, const bp_experts *e, uint64_t rows, bp_ref logits,
+                         const routing_parts *parts)
 {
-    const routing_parts parts = parts_of(e, rows, routing);
+    const bp_route_choose_scored_scalars scalars = {.rows = (int64_t)rows,
+                                                    .top = (int64_t)e->chosen,
+                                                    .experts = (int64_t)e->experts,
+                                                    .renormalise = e->renormalise ? 1 : 0,
+                                                    .groups = e->groups > 0 ? e->groups : 1,
+                                                    .kept = e->groups > 0 ? e->kept : 1,
+                                                    .scale = e->scale};
+    const bp_route_choose_scored_operands operands = {
+        .choice = parts->choice,
+        .weights = parts->weights,
+        .logits = logits,
+        .correction = bp_build_acquire(builder, e->correction, BP_FOR_FORWARD)};
+    bp_build_route_choose_scored(builder, &operands, &scalars);
+    bp_build_release(builder, e->correction);
+}
+
+static void route_plain(bp_builder *builder, const bp_experts *e, uint64_t rows, bp_ref logits,
+                        const routing_parts *parts)
+{
     const bp_route_choose_scalars scalars = {.rows = (int64_t)rows,
                                              .top = (int64_t)e->chosen,
                                              .experts = (int64_t)e->experts,
                                              .renormalise = e->renormalise ? 1 : 0};
     const bp_route_choose_operands operands = {
-        .choice = parts.choice, .weights = parts.weights, .logits = logits};
+        .choice = parts->choice, .weights = parts->weights, .logits = logits};
     bp_build_route_choose(builder, &operands, &scalars);
+}
+
+void bp_experts_route(bp_builder *builder, const bp_experts *e, uint64_t rows, bp_ref logits,
+                      bp_ref routing)
+{
+    const routing_parts parts = parts_of(e, rows, routing);
+    if (e->scored) {
+        route_scored(builder, e, rows, logits, &parts);
+    } else {
+        route_plain(builder, e, rows, logits, &parts);
+    }
     const bp_route_order_scalars sizes = {
         .rows = (int64_t)rows, .top = (int64_t)e->chosen, .experts = (int64_t)e->experts};
     const bp_route_order_operands order = {.order = parts.order, .choice = parts.choice};
@@ -48,6 +77,17 @@ void bp_experts_route_backward(bp_builder *builder, const bp_experts *e, uint64_
                                bp_ref logits, bp_ref routing, bp_ref d_weights, bp_ref d_logits)
 {
     const routing_parts parts = parts_of(e, rows, routing);
+    if (e->scored) {
+        const bp_route_scored_backward_scalars scored = {.rows = (int64_t)rows,
+                                                         .top = (int64_t)e->chosen,
+                                                         .experts = (int64_t)e->experts,
+                                                         .renormalise = e->renormalise ? 1 : 0,
+                                                         .scale = e->scale};
+        const bp_route_scored_backward_operands of = {
+            .d_logits = d_logits, .d_weights = d_weights, .logits = logits, .choice = parts.choice};
+        bp_build_route_scored_backward(builder, &of, &scored);
+        return;
+    }
     const bp_route_backward_scalars scalars = {.rows = (int64_t)rows,
                                                .top = (int64_t)e->chosen,
                                                .experts = (int64_t)e->experts,

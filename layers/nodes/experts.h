@@ -13,8 +13,13 @@ typedef struct bp_experts {
     uint64_t experts;
     uint64_t chosen; /* of each token */
     uint64_t width;
-    uint64_t inner;   /* of one expert */
-    bool renormalise; /* the shares of those chosen add up to 1 */
+    uint64_t inner;      /* of one expert */
+    bool renormalise;    /* the shares of those chosen add up to 1 */
+    bool scored;         /* shares are sigmoids, the choice goes by them and by `correction`: */
+    uint32_t correction; /* parameter number, (experts) */
+    uint32_t groups;     /* of experts, of which `kept` are chosen from; 0: one */
+    uint32_t kept;
+    double scale;     /* of the weights */
     bool balances;    /* the router adds to the balancing loss: builder->balance has, of each, */
     uint32_t router;  /* from the first on, the sums of route_balance; this one's number, */
     uint32_t routers; /* of so many; behind them are the slopes */

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes tests/golden/families/{qwen2_moe,qwen3_moe,olmoe,mixtral}_*.safetensors: what PyTorch computes in float64 for small models with
-mixtures of experts, in the files of tools/golden/families.py with the model's config.json beside (uint8 tensor "config").
+"""Makes tests/golden/families/{qwen2_moe,qwen3_moe,olmoe,mixtral,glm4_moe}_*.safetensors: what PyTorch computes in float64
+for small models with mixtures of experts, in the files of tools/golden/families.py with the model's config.json beside
+(uint8 tensor "config").
 
 Run from the repository root: tools/golden/experts.py (needs what qwen3.py needs; written with transformers 5.24; some
 seconds on one core). Experts are computed one after the other (experts_implementation "eager"), and the router's softmax,
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 import transformers
+from transformers.models.glm4_moe import modeling_glm4_moe
 from transformers.models.mixtral import modeling_mixtral
 from transformers.models.olmoe import modeling_olmoe
 from transformers.models.qwen2_moe import modeling_qwen2_moe
@@ -39,7 +41,25 @@ for module, prefix in ((modeling_qwen2_moe, "Qwen2Moe"), (modeling_qwen3_moe, "Q
     getattr(module, prefix + "RMSNorm").forward = families.exact_norm
     getattr(module, prefix + "TopKRouter").forward = route
 
-CLASSES = {"qwen2_moe": (transformers.Qwen2MoeConfig, transformers.Qwen2MoeForCausalLM),
+def route_scored(self, hidden_states):
+    """Glm4MoeTopkRouter.forward, which computes in float32, in the type of its input."""
+    logits = F.linear(hidden_states.reshape(-1, self.hidden_dim), self.weight)
+    scores = logits.sigmoid()
+    groups = (scores + self.e_score_correction_bias).view(len(logits), self.num_group, -1)
+    kept = torch.topk(groups.topk(2, dim=-1)[0].sum(-1), k=self.topk_group, dim=-1)[1]
+    open_ = torch.zeros(groups.shape[:2], dtype=torch.bool).scatter_(1, kept, True)
+    index = torch.topk(groups.masked_fill(~open_[..., None], -torch.inf).flatten(1), k=self.top_k, dim=-1)[1]
+    weights = scores.gather(1, index)
+    if self.norm_topk_prob:
+        weights = weights / (weights.sum(-1, keepdim=True) + 1e-20)
+    return logits, weights * self.routed_scaling_factor, index
+
+
+modeling_glm4_moe.Glm4MoeRMSNorm.forward = families.exact_norm
+modeling_glm4_moe.Glm4MoeTopkRouter.forward = route_scored
+
+CLASSES = {"glm4_moe": (transformers.Glm4MoeConfig, transformers.Glm4MoeForCausalLM),
+           "qwen2_moe": (transformers.Qwen2MoeConfig, transformers.Qwen2MoeForCausalLM),
            "qwen3_moe": (transformers.Qwen3MoeConfig, transformers.Qwen3MoeForCausalLM),
            "mixtral": (transformers.MixtralConfig, transformers.MixtralForCausalLM),
            "olmoe": (transformers.OlmoeConfig, transformers.OlmoeForCausalLM)}
@@ -66,6 +86,12 @@ def config_of(kind, v, **more):
                       qkv_bias=bool(v.get("qkv_bias", 1)), use_sliding_window=bool(v.get("window")),
                       sliding_window=v.get("window") or 4096, max_window_layers=v.get("near", 28))
         del common["attention_bias"]
+    if kind == "glm4_moe":
+        common.update(moe_intermediate_size=v["expert_inner"], n_routed_experts=common.pop("num_experts"),
+                      n_shared_experts=v["shared"], n_group=v["groups"], topk_group=v["kept"], head_dim=v["head_width"],
+                      routed_scaling_factor=v["scale"], first_k_dense_replace=v["dense"], use_qk_norm=bool(v.get("normed")),
+                      attention_bias=bool(v.get("qkv_bias")), partial_rotary_factor=0.5)
+        common["rope_parameters"]["partial_rotary_factor"] = 0.5
     if kind == "mixtral":
         common.update(head_dim=v["head_width"] or None, num_local_experts=common.pop("num_experts"),
                       sliding_window=v.get("window"))
@@ -105,6 +131,9 @@ def stream(name, kind, v, tokens, seed):
     generator = torch.Generator().manual_seed(seed)
     config = config_of(kind, v)
     model = families.draw(CLASSES[kind][1](config), generator)
+    for buffer, b in model.named_buffers(): # which are no parameters, and belong to files all the same
+        if buffer.endswith("e_score_correction_bias"):
+            b.copy_((torch.randn(b.shape, generator=generator, dtype=torch.float64) * 0.3).float())
     if v.get("rank"):
         parameters = ["experts.gate_up_proj", "experts.down_proj"][:v.get("parameters", 0)]
         model = families.adapted(model, v, ["q_proj", "v_proj"], generator, parameters)
@@ -113,9 +142,11 @@ def stream(name, kind, v, tokens, seed):
     save = families.save_file
 
     def save_with_config(tensors, path, metadata):
-        for name in [n for n in tensors if ".experts." in n and n.endswith("lora_B.weight")]:
-            b = tensors[name] # (out, r * experts) in PEFT's files, (experts, out, r) in a plan
-            tensors[name] = np.ascontiguousarray(b.reshape(b.shape[0], -1, v["experts"]).transpose(2, 0, 1))
+        for key in [n for n in tensors if ".experts." in n and n.endswith("lora_B.weight")]:
+            b = tensors[key] # (out, r * experts) in PEFT's files, (experts, out, r) in a plan
+            tensors[key] = np.ascontiguousarray(b.reshape(b.shape[0], -1, v["experts"]).transpose(2, 0, 1))
+        tensors.update({families.own_name(n).removeprefix("base_model.model."): families.single(b)
+                        for n, b in model.named_buffers() if n.endswith("e_score_correction_bias")})
         tensors["config"] = np.frombuffer(text, np.uint8).copy()
         save(tensors, path, metadata=metadata)
 
@@ -148,6 +179,12 @@ def main():
     stream("qwen2_moe_some_layers", "qwen2_moe", {**shared, "layers": 5, "every": 2, "alone": [3], "renormalise": 1,
                                                   "balance": 0.1, "accumulation": 2, "window": 3, "near": 4}, 40, 96)
     stream("qwen2_moe_lora", "qwen2_moe", {**shared, "rank": 3, "alpha": 6, "untied": 1, "qkv_bias": 0}, 40, 97)
+    glm = {**base, "head_width": 8, "untied": 1, "dense": 1, "layers": 3, "shared": 2, "groups": 1, "kept": 1, "scale": 1.0,
+           "renormalise": 1}
+    stream("glm4_moe_plain", "glm4_moe", {**glm, "qkv_bias": 1}, 40, 100)
+    stream("glm4_moe_groups", "glm4_moe", {**glm, "experts": 12, "groups": 4, "kept": 2, "scale": 2.5, "normed": 1,
+                                           "chosen": 3, "accumulation": 2}, 40, 101)
+    stream("glm4_moe_lora", "glm4_moe", {**glm, "renormalise": 0, "rank": 3, "alpha": 6, "dense": 0, "parameters": 2}, 40, 102)
     stream("qwen2_moe_expert_lora", "qwen2_moe", {**shared, "rank": 3, "alpha": 6, "untied": 1, "parameters": 2}, 40, 98)
     stream("qwen3_moe_expert_lora", "qwen3_moe", {**base, "rank": 2, "alpha": 5, "untied": 1, "parameters": 1, "chosen": 3,
                                                   "renormalise": 1, "balance": 0.2, "accumulation": 2}, 40, 99)

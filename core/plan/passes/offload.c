@@ -166,7 +166,7 @@ static void fetch_codes(bp_builder *builder, bp_parameter *parameter)
 void compile_fetch(bp_builder *builder, uint32_t index)
 {
     bp_parameter *parameter = &builder->parameters[index];
-    const bp_dtype dtype = builder->spec->working;
+    const bp_dtype dtype = bp_build_type(builder->spec, parameter);
     if (parameter->acquired.held > 1 || !parameter->offloaded) {
         return;
     }

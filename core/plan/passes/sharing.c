@@ -28,7 +28,7 @@ bp_status compile_share_rows(const bp_spec *spec, bp_arena *memory, void **rows,
 /* What a weight is copied by: its elements; codes as words of four bytes. */
 static bp_dtype weight_dtype(const bp_spec *spec, const bp_parameter *parameter)
 {
-    return parameter->quantised != BP_QUANTISED_NONE ? BP_F32 : spec->working;
+    return parameter->quantised != BP_QUANTISED_NONE ? BP_F32 : bp_build_type(spec, parameter);
 }
 
 /* So many elements of it in those. */

@@ -164,6 +164,168 @@ static void route_backward_run(const bp_host_call *call, uint64_t first, uint64_
 const bp_host_kernel BP_BUILT(bp_host_route_backward) = {route_backward_tasks, route_backward_run,
                                                          NULL};
 
+/* Routers of sigmoids. */
+
+static float sigmoid_of(const bp_element *x, uint64_t at)
+{
+    return 1.0f / (1.0f + bp_expf_inline(-bp_get(x, at)));
+}
+
+/* A token's experts, each in a group. */
+typedef struct scored_row {
+    const bp_element *logits;
+    const float *correction;
+    uint64_t experts;
+    uint64_t each;   /* of a group */
+    uint64_t groups; /* those that may be chosen from, a bit each */
+} scored_row;
+
+static float score_of(const scored_row *r, uint64_t expert)
+{
+    return sigmoid_of(r->logits, expert) + r->correction[expert];
+}
+
+/* Whether x, of number a, comes before y, of number b; what is no number comes last. */
+static bool score_before(float x, uint64_t a, float y, uint64_t b)
+{
+    const bool number_x = x == x, number_y = y == y;
+    if (number_x != number_y) {
+        return number_x;
+    }
+    return x > y || (!(y > x) && a < b);
+}
+
+/* The sum of a group's two largest scores. */
+static float group_score(const scored_row *r, uint64_t group)
+{
+    float best[2] = {-INFINITY, -INFINITY};
+    bool number = true;
+    for (uint64_t e = group * r->each; e < (group + 1) * r->each; e++) {
+        const float score = score_of(r, e);
+        number = number && score == score;
+        if (score > best[0]) {
+            best[1] = best[0];
+            best[0] = score;
+        } else if (score > best[1]) {
+            best[1] = score;
+        }
+    }
+    return !number ? NAN : r->each > 1 ? best[0] + best[1] : best[0];
+}
+
+/* The first `kept` groups. */
+static uint64_t groups_of(const scored_row *r, uint64_t groups, uint64_t kept)
+{
+    float scores[64];
+    uint64_t chosen = 0;
+    for (uint64_t g = 0; g < groups; g++) {
+        scores[g] = group_score(r, g);
+    }
+    for (uint64_t k = 0; k < kept; k++) {
+        uint64_t best = groups;
+        for (uint64_t g = 0; g < groups; g++) {
+            const bool free = (chosen >> g & 1) == 0;
+            best = free && (best == groups || score_before(scores[g], g, scores[best], best))
+                       ? g
+                       : best;
+        }
+        chosen |= UINT64_C(1) << best;
+    }
+    return chosen;
+}
+
+/* The first of its groups that comes after `last`; experts: of all. */
+static uint64_t next_scored(const scored_row *r, uint64_t last)
+{
+    const float before = last < r->experts ? score_of(r, last) : 0.0f;
+    uint64_t best = r->experts;
+    float most = 0.0f;
+    for (uint64_t e = 0; e < r->experts; e++) {
+        if ((r->groups >> e / r->each & 1) == 0) {
+            continue;
+        }
+        const float score = score_of(r, e);
+        const bool after = last == r->experts || score_before(before, last, score, e);
+        if (after && (best == r->experts || score_before(score, e, most, best))) {
+            best = e;
+            most = score;
+        }
+    }
+    return best;
+}
+
+static uint64_t scored_tasks(const void *scalars)
+{
+    const bp_route_choose_scored_scalars *s = scalars; /* both rows begin alike */
+    return (uint64_t)s->rows;
+}
+
+static void route_choose_scored_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                                    uint32_t worker)
+{
+    (void)worker;
+    const bp_route_choose_scored_scalars *s = call->scalars;
+    const bp_route_choose_scored_pointers *p = call->pointers;
+    const uint64_t experts = (uint64_t)s->experts, top = (uint64_t)s->top;
+    for (uint64_t t = first; t < last; t++) {
+        scored_row row = {.logits = (const bp_element *)p->logits + t * experts,
+                          .correction = p->correction,
+                          .experts = experts,
+                          .each = experts / (uint64_t)s->groups};
+        int32_t *choice = (int32_t *)p->choice + t * top;
+        float *weights = (float *)p->weights + t * top, sum = 0.0f;
+        uint64_t at = experts;
+        row.groups = groups_of(&row, (uint64_t)s->groups, (uint64_t)s->kept);
+        for (uint64_t j = 0; j < top; j++) {
+            at = next_scored(&row, at);
+            choice[j] = (int32_t)at;
+            weights[j] = sigmoid_of(row.logits, at);
+            sum += weights[j];
+        }
+        const float by = s->renormalise != 0 ? sum + 1e-20f : 1.0f;
+        for (uint64_t j = 0; j < top; j++) {
+            weights[j] = weights[j] / by * (float)s->scale;
+        }
+    }
+}
+
+const bp_host_kernel BP_BUILT(bp_host_route_choose_scored) = {scored_tasks, route_choose_scored_run,
+                                                              NULL};
+
+static void route_scored_backward_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                                      uint32_t worker)
+{
+    (void)worker;
+    const bp_route_scored_backward_scalars *s = call->scalars;
+    const bp_route_scored_backward_pointers *p = call->pointers;
+    const uint64_t experts = (uint64_t)s->experts, top = (uint64_t)s->top;
+    for (uint64_t t = first; t < last; t++) {
+        const bp_element *logits = (const bp_element *)p->logits + t * experts;
+        const int32_t *choice = (const int32_t *)p->choice + t * top;
+        const float *d_weights = (const float *)p->d_weights + t * top;
+        bp_element *d_logits = (bp_element *)p->d_logits + t * experts;
+        double sum = 0.0, mean = 0.0;
+        for (uint64_t j = 0; j < top; j++) {
+            const double share = (double)sigmoid_of(logits, (uint64_t)choice[j]);
+            sum += share;
+            mean += share * (double)d_weights[j];
+        }
+        sum = s->renormalise != 0 ? sum + 1e-20 : 1.0;
+        mean = s->renormalise != 0 ? mean / sum : 0.0;
+        for (uint64_t e = 0; e < experts; e++) {
+            bp_put(d_logits, e, 0.0f);
+        }
+        for (uint64_t j = 0; j < top; j++) {
+            const double share = (double)sigmoid_of(logits, (uint64_t)choice[j]);
+            const double d = s->scale * ((double)d_weights[j] - mean) / sum;
+            bp_put(d_logits, (uint64_t)choice[j], (float)(d * share * (1.0 - share)));
+        }
+    }
+}
+
+const bp_host_kernel BP_BUILT(bp_host_route_scored_backward) = {scored_tasks,
+                                                                route_scored_backward_run, NULL};
+
 /* The balancing loss. */
 
 /* Tokens of a sample that count. */
@@ -377,11 +539,6 @@ const bp_host_kernel BP_BUILT(bp_host_expert_weights_backward) = {expert_weights
 
 /* Gates of rows. */
 
-static float gate_of(const bp_element *gates, uint64_t row)
-{
-    return 1.0f / (1.0f + bp_expf_inline(-bp_get(gates, row)));
-}
-
 static uint64_t row_gate_tasks(const void *scalars)
 {
     const bp_row_gate_scalars *s = scalars; /* both rows have the same */
@@ -395,7 +552,7 @@ static void row_gate_run(const bp_host_call *call, uint64_t first, uint64_t last
     const bp_row_gate_pointers *p = call->pointers;
     const uint64_t width = (uint64_t)s->width;
     for (uint64_t r = first; r < last; r++) {
-        const float gate = gate_of(p->gate, r);
+        const float gate = sigmoid_of(p->gate, r);
         for (uint64_t i = r * width; i < (r + 1) * width; i++) {
             bp_put((bp_element *)p->y, i, gate * bp_get(p->x, i));
         }
@@ -412,7 +569,7 @@ static void row_gate_backward_run(const bp_host_call *call, uint64_t first, uint
     const bp_row_gate_backward_pointers *p = call->pointers;
     const uint64_t width = (uint64_t)s->width;
     for (uint64_t r = first; r < last; r++) {
-        const float gate = gate_of(p->gate, r);
+        const float gate = sigmoid_of(p->gate, r);
         const bp_element *x = (const bp_element *)p->x + r * width;
         const bp_element *d_y = (const bp_element *)p->d_y + r * width;
         bp_put((bp_element *)p->d_gate, r, gate * (1.0f - gate) * row_product(x, d_y, width));

@@ -129,6 +129,26 @@ routed("renormalised", "of a chosen expert w (d_w - sum_m w_m d_w_m), else 0", T
 routed("plain", "p (s - sum_m p_m s_m), s being d_w of a chosen expert and 0 of others", False)
 
 
+def scored(name, words, renormalised):
+    @case("route_scored_backward", words, name=name)
+    def route():
+        z, d_w, chosen, experts, scale = A("z", 4), A("d", 2), (2, 0), 4, scalar("c")
+        s = array(2, lambda j: 1 / (1 + E(-z[chosen[j]])))
+        whole = total(s[j] for j in range(2)) if renormalised else 1
+        w = array(2, lambda j: scale * s[j] / whole)
+
+        def backward():
+            mean = total(s[j] / whole * d_w[j] for j in range(2)) if renormalised else 0
+            d_s = array(2, lambda j: scale * (d_w[j] - mean) / whole)
+            return {"z": array(experts, lambda e: d_s[chosen.index(e)] * s[chosen.index(e)] * (1 - s[chosen.index(e)])
+                               if e in chosen else scalar(0))}
+        return {"z": z}, dot(w, d_w), backward
+
+
+scored("renormalised", "d_s = scale d_w, with `renormalise` scale (d_w - sum_m v_m d_w_m)\n/ sum", True)
+scored("plain", "d_logits = d_s s (1 - s) of chosen experts, else 0", False)
+
+
 @case("route_balance_loss", "slopes\n(experts) = weight * experts * N_e / R / R")
 def balance():
     n, p, w, rows = A("n", 3), A("p", 3), scalar("w"), scalar("r")

@@ -22,7 +22,7 @@ same() { # OPTIONS..: the state of before
 }
 
 # Policies, threads, forms of the kernels, micro-batches, checkpoints; some layers have no experts.
-for model in tiny-qwen3-moe tiny-olmoe tiny-qwen2-moe; do
+for model in tiny-qwen3-moe tiny-olmoe tiny-qwen2-moe tiny-glm4-moe; do
     four=(--model $model --max-steps 6 --per-device-train-batch-size 4)
     digest $model "${four[@]}" --gradient-checkpointing none --threads 1 --save-dtype fp32
     first=$state
@@ -159,8 +159,42 @@ run export --model "$work/m-old" --to "$work/m-new"
 [[ $code -eq 0 ]] && grep -aq 'mlp.gate' "$work/m-old/model.safetensors" && cmp "$m" "$work/m-new/model.safetensors"
 check $? 'the other name of its router is read' "$out$err"
 
+# GLM-4.5's corrections of the choice: in float32 in every file, never trained, and what the choice goes by.
+g=$work/tiny-glm4-moe
+corrected() { # DIRECTORY [VALUE]: the corrections of layer 1; with a value expert 7's is set
+    python3 - "$1/model.safetensors" "${2:-}" <<'P'
+import json, struct, sys
+with open(sys.argv[1], "r+b") as file:
+    size = struct.unpack("<Q", file.read(8))[0]
+    about = json.loads(file.read(size))["model.layers.1.mlp.gate.e_score_correction_bias"]
+    assert about["dtype"] == "F32" and about["shape"] == [8], about
+    first = 8 + size + about["data_offsets"][0]
+    if sys.argv[2]:
+        file.seek(first + 28)
+        file.write(struct.pack("<f", float(sys.argv[2])))
+    file.seek(first)
+    print(*struct.unpack("<8f", file.read(32)))
+P
+}
+run eval --model "$g" --data "$work/text" --max-seq-length 16 --json
+loss=$(json loss)
+corrected "$g" 1.0001 >"$work/corrections" && run eval --model "$g" --data "$work/text" --max-seq-length 16 --json
+[[ $code -eq 0 && $(json loss) != "$loss" ]]
+check $? 'the choice goes by the corrections' "$loss $out$err"
+tier="--offload file:$work/tier:64MiB --offload-buffered"
+for how in '--learning-rate 1e-2' '--bf16 --save-dtype bf16' "--fp16 $tier" '--lora-r 2 --bf16' "--lora-r 2 --bf16 $tier" \
+    '--gradient-accumulation-steps 2 --bf16 --virtual-ranks 2'; do
+    read -ra options <<<"$how"
+    run train "${common[@]}" --model "$g" --max-steps 2 --output-dir "$work/corrected" "${options[@]}"
+    [[ $how != --lora* ]] || run export --model "$g" --adapter "$work/corrected" --merge --to "$work/corrected/merged" --dtype bf16
+    [[ $how != --lora* ]] || mv "$work/corrected/merged"/* "$work/corrected"
+    [[ $code -eq 0 && $(corrected "$work/corrected") == "$(<"$work/corrections")" ]]
+    check $? "they stay as they are with $how" "$out$err$(corrected "$work/corrected")"
+    rm -rf "$work/corrected"
+done
+
 # GGUF there and back.
-for model in tiny-qwen3-moe tiny-olmoe tiny-qwen2-moe; do
+for model in tiny-qwen3-moe tiny-olmoe tiny-qwen2-moe tiny-glm4-moe; do
     run export --model "$work/$model" --to "$work/$model.gguf"
     run import --from "$work/$model.gguf" --to "$work/$model-in"
     [[ $code -eq 0 ]] && cmp "$work/$model/model.safetensors" "$work/$model-in/model.safetensors"
@@ -312,6 +346,12 @@ refused() { # PATTERN SED [CODE]
 }
 refused 'num_experts_per_tok: ' 's/"num_experts_per_tok": 2/"num_experts_per_tok": 7/' 2
 refused 'num_experts: this value is not supported: found 0' 's/"num_experts": 6/"num_experts": 0/'
+for bad in 'n_group": 4/n_group": 3/n_group' 'topk_group": 2/topk_group": 5/topk_group' 'n_routed_experts": 8/n_routed_experts": 4/n_group' \
+    'num_experts_per_tok": 3/num_experts_per_tok": 5/num_experts_per_tok' 'routed_scaling_factor": 1.5/routed_scaling_factor": 0/routed_scaling_factor'; do
+    IFS=/ read -r from to key <<<"$bad"
+    mkdir -p "$work/c" && sed "s/$from/$to/" "$g/config.json" >"$work/c/config.json"
+    expect 2 "$key: " plan --model "$work/c"
+done
 refused 'router_aux_loss_coef: ' 's/"router_aux_loss_coef": 0.001/"router_aux_loss_coef": -1/'
 refused 'mlp_only_layers: this value is not supported: found -1' 's/"mlp_only_layers": \[\]/"mlp_only_layers": [-1]/'
 refused 'num_experts: two names of the same field hold different values' 's/^{/{ "num_local_experts": 5,/'

@@ -100,6 +100,7 @@ granite tiny-granite smollm 701 700 smollm2 250
 ernie4_5 tiny-ernie4-5 gemma 1003 2 gemma
 glm tiny-glm qwen2 805 800 chatml
 glm4 tiny-glm4 qwen2 805 800 chatml
+glm4_moe tiny-glm4-moe qwen2 805 800 chatml
 seed_oss tiny-seed-oss qwen2 805 800 chatml
 olmo3 tiny-olmo3 qwen2 805 800 chatml
 exaone4 tiny-exaone4 smollm 701 700 smollm2

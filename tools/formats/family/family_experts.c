@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Decoders whose perceptrons are mixtures of experts: Qwen2-MoE, Qwen3-MoE, OLMoE and Mixtral
- * (arXiv 2401.04088). What they compute beside that is Qwen2's, with an expert that all tokens
- * have, Qwen3's, Llama's with norms over all queries and all keys, and Llama's. */
+/* Decoders whose perceptrons are mixtures of experts: Qwen2-MoE, Qwen3-MoE, OLMoE, Mixtral
+ * (arXiv 2401.04088) and GLM-4.5. What they compute beside that is Qwen2's, with an expert that all
+ * tokens have, Qwen3's, Llama's with norms over all queries and all keys, Llama's, and Qwen3's with
+ * heads that turn in part, first layers without experts, and a router of sigmoids. */
 #include "tools/formats/family/family_llama.h"
 #include "tools/formats/gguf/gguf_experts.h"
 
@@ -198,6 +199,62 @@ static const bp_row mixtral_rows[] = {
     ROWS_REFUSED,
 };
 
+static void family_glm4_moe_resolve(bp_model_config *config)
+{
+    bp_llama_config own = bp_llama_config_of(config);
+    own.scored = true;
+    own.shared_inner = own.shared_count * own.expert_inner;
+    bp_family_config_set(config, &own, sizeof own);
+}
+
+static const bp_row glm4_moe_rows[] = {
+    ROW_CLASSES,
+    ROW_FLAG("attention_bias", LLAMA(qkv_bias), false),
+    ROW_REAL("attention_dropout", STACK(attention_dropout), 1.0, 0.0, DROPOUT),
+    {"first_k_dense_replace", BP_ROW_COUNT, BP_ROLE_NONE, 0, LLAMA(perceptrons), 0, LAYERS_MOST, 1,
+     NULL},
+    ROW_COUNT_NULL("head_dim", LLAMA(head_width), HEAD_WIDTH_MOST, 0, HEAD_WIDTH, BP_ROW_SPARSE),
+    ROW_FIXED("hidden_act", TEXT, "silu", 0),
+    ROWS_STACK(4096, 10944, 131072, 96, 46),
+    ROW_TYPE,
+    ROW_COUNT("moe_intermediate_size", LLAMA(expert_inner), INNER_MOST, 1408, NONE),
+    ROW_COUNT("n_group", LLAMA(groups), 64, 1, NONE),
+    ROW_COUNT("n_routed_experts", LLAMA(experts), EXPERTS_MOST, 128, NONE),
+    ROW_ALIAS("num_local_experts", LLAMA(experts), EXPERTS_MOST),
+    ROW_COUNT("n_shared_experts", LLAMA(shared_count), 256, 1, NONE),
+    ROW_FLAG("norm_topk_prob", LLAMA(renormalise), true),
+    ROW_COUNT("num_experts_per_tok", LLAMA(experts_chosen), EXPERTS_MOST, 8, NONE),
+    ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 8, KV_HEADS,
+                   BP_ROW_RESOLVED),
+    ROW_FIXED("output_router_logits", FALSE, NULL, BP_ROW_READ),
+    ROW_REAL("partial_rotary_factor", LLAMA(rotary_share), 1.5, 0.5, NONE),
+    ROW_REAL("rms_norm_eps", STACK(norm_epsilon), 1.0, 1e-5, NONE),
+    ROWS_ROPE(10000.0),
+    ROW_REAL("routed_scaling_factor", LLAMA(routed_scale), 1e6, 1.0, NONE),
+    ROW_TIED(STACK(untied), true),
+    ROW_COUNT("topk_group", LLAMA(groups_chosen), 64, 1, NONE),
+    ROW_FLAG("use_qk_norm", LLAMA(head_norms), false),
+    ROW_LABELS,
+    ROW_PROBLEM,
+    ROWS_TEXT(151552, -1, -1, -1),
+    ROWS_ROPE_READ,
+    ROWS_REFUSED,
+};
+
+/* Layers that predict further tokens lie behind the last one of GLM-4.5's, and of its Air; no class
+ * of transformers' for training reads them. */
+static const char *const glm4_moe_ignored[] = {"*rotary_emb.inv_freq", "model.layers.46.*",
+                                               "model.layers.92.*"};
+
+static const bp_preset glm4_moe_presets[] = {
+    {"tiny-glm4-moe", "a byte-level GLM-4.5 with 8 experts in 4 groups for tests",
+     LLAMA_TINY(&bp_family_glm4_moe, 3, .rotary_share = 0.5, .head_width = 24, .head_norms = true,
+                .qkv_bias = true, .stack.untied = true, .experts = 8, .experts_chosen = 3,
+                .expert_inner = 40, .renormalise = true, .scored = true, .groups = 4,
+                .groups_chosen = 2, .routed_scale = 1.5, .shared_count = 1, .shared_inner = 40,
+                .perceptrons = 1)},
+};
+
 static const bp_preset qwen2_moe_presets[] = {
     {"tiny-qwen2-moe", "a byte-level Qwen2 with 5 experts, and one of all tokens, for tests",
      LLAMA_TINY(&bp_family_qwen2_moe, 2, .qkv_bias = true, .full_layers = FULL_LAYERS, .experts = 5,
@@ -248,6 +305,20 @@ static const bp_preset mixtral_presets[] = {
      LLAMA_TINY(&bp_family_mixtral, 2, .renormalise = true, .balance = 0.001, .experts = 4,
                 .experts_chosen = 2, .expert_inner = 176, .stack.untied = true)},
 };
+
+const bp_family bp_family_glm4_moe = {
+    .model_type = "glm4_moe",
+    .model = &bp_model_llama,
+    .rows = glm4_moe_rows,
+    .row_count = ROWS_COUNT(glm4_moe_rows),
+    .language_class = "Glm4MoeForCausalLM",
+    .judge_class = "Glm4MoeForSequenceClassification",
+    .resolve = family_glm4_moe_resolve,
+    .naming = {expert_rules, ROWS_COUNT(expert_rules), glm4_moe_ignored, 3, bp_llama_twins, 1},
+    .gguf = &bp_gguf_glm4_moe,
+    .adapter_targets = "q_proj,v_proj",
+    .presets = glm4_moe_presets,
+    .preset_count = ROWS_COUNT(glm4_moe_presets)};
 
 const bp_family bp_family_qwen2_moe = {.model_type = "qwen2_moe",
                                        .model = &bp_model_llama,

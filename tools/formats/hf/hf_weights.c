@@ -593,7 +593,9 @@ bp_status bp_hf_adapters_load(bp_runtime *runtime, const bp_hf_location *locatio
 /* The element type that each parameter has in the source; the form's own where it says nothing. */
 static bp_status find_types(loading l, const bp_hf_scheme *form, uint8_t *types)
 {
-    memset(types, (int)form->dtype, l.count);
+    for (uint32_t p = 0; p < l.count; p++) {
+        types[p] = (uint8_t)(bp_build_corrects(parameter_of(&l, p)) ? BP_F32 : form->dtype);
+    }
     if (form->source == NULL) {
         return BP_OK;
     }

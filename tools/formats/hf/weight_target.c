@@ -289,6 +289,14 @@ static bp_status list_others(const writing *w, const bp_weight_target *target, b
     return BP_OK;
 }
 
+/* A correction of a router's choice stays in float32, as in transformers' files. */
+static bp_dtype weight_target_type(const bp_weight_target *target, const char *name,
+                                   const bp_tensor_view *view)
+{
+    const bool corrects = bp_name_matches("*.e_score_correction_bias", name);
+    return target->keep ? bp_tensor_view_dtype(view) : corrects ? BP_F32 : target->dtype;
+}
+
 /* The tensors of parameter `i` behind `entries`. */
 static bp_status list_one(writing *w, const bp_weight_target *target, size_t i, bp_staging *room,
                           bp_tensor_entry *entries, size_t *count)
@@ -312,7 +320,7 @@ static bp_status list_one(writing *w, const bp_weight_target *target, size_t i, 
         const uint64_t handle = BP_BNB_HANDLE(i, 0);
         entries[k] =
             (bp_tensor_entry){.name = kept,
-                              .dtype = target->keep ? bp_tensor_view_dtype(&view) : target->dtype,
+                              .dtype = weight_target_type(target, name, &view),
                               .rank = view.rank,
                               .handle = tensors > 1 ? BP_PIECES_HANDLE(handle, k) : handle};
         memcpy(entries[k].shape, view.shape, sizeof view.shape);

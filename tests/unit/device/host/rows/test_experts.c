@@ -262,6 +262,132 @@ static void routers_are_balanced_on(kernel_device *on)
 /* verifies device-3.0681 */
 TEST_ON_HOST(routers_are_balanced)
 
+static double scored_share(float logit)
+{
+    return 1.0 / (1.0 + exp(-(double)logit));
+}
+
+/* Among the experts of the groups that are kept, and with what weight. */
+static void groups_are_chosen_on(kernel_device *on)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        kernel_case c;
+        kernel_random_case(&c, on->device, BP_KERNEL_route_choose_scored, seed);
+        kernel_case_run(&c, on);
+        const bp_route_choose_scored_scalars *s = (const void *)c.scalars;
+        const float *all = AT(&c, route_choose_scored, logits);
+        const float *correction = AT(&c, route_choose_scored, correction);
+        const int64_t each = s->experts / s->groups;
+        for (int64_t t = 0; t < s->rows; t++) {
+            const float *logits = all + t * s->experts;
+            const int32_t *choice = (int32_t *)AT(&c, route_choose_scored, choice) + t * s->top;
+            const float *weights = (float *)AT(&c, route_choose_scored, weights) + t * s->top;
+            double group[4], sum = 0.0;
+            for (int64_t g = 0; g < s->groups; g++) {
+                double best[2] = {-1e9, -1e9};
+                for (int64_t e = g * each; e < (g + 1) * each; e++) {
+                    const double score = scored_share(logits[e]) + (double)correction[e];
+                    best[1] = fmax(best[1], fmin(best[0], score));
+                    best[0] = fmax(best[0], score);
+                }
+                group[g] = best[0] + (each > 1 ? best[1] : 0.0);
+            }
+            for (int64_t j = 0; j < s->top; j++) {
+                sum += scored_share(logits[choice[j]]);
+            }
+            for (int64_t j = 0; j < s->top; j++) {
+                const int64_t g = choice[j] / each;
+                const double score =
+                    scored_share(logits[choice[j]]) + (double)correction[choice[j]];
+                int64_t better = 0, before = 0;
+                for (int64_t k = 0; k < s->groups; k++) {
+                    better += group[k] > group[g] + 1e-6 ? 1 : 0;
+                }
+                for (int64_t e = g * each; e < (g + 1) * each; e++) {
+                    bool taken = false;
+                    for (int64_t k = 0; k < j; k++) {
+                        taken = taken || choice[k] == e;
+                    }
+                    const double other = scored_share(logits[e]) + (double)correction[e];
+                    before += !taken && other > score + 1e-6 ? 1 : 0;
+                }
+                assert_true(better < s->kept);
+                assert_int_equal(before, 0);
+                near((double)weights[j],
+                     s->scale * scored_share(logits[choice[j]]) / (s->renormalise != 0 ? sum : 1.0),
+                     2.0);
+            }
+        }
+        kernel_case_free(&c);
+    }
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(groups_are_chosen)
+
+static void scores_have_their_derivative_on(kernel_device *on)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        kernel_case c;
+        kernel_random_case(&c, on->device, BP_KERNEL_route_scored_backward, seed);
+        kernel_case_run(&c, on);
+        const bp_route_scored_backward_scalars *s = (const void *)c.scalars;
+        const float *all = AT(&c, route_scored_backward, logits);
+        const float *d = AT(&c, route_scored_backward, d_weights);
+        const int32_t *choice = AT(&c, route_scored_backward, choice);
+        const float *got = AT(&c, route_scored_backward, d_logits);
+        for (int64_t i = 0; i < s->rows * s->experts; i++) {
+            const int64_t t = i / s->experts, e = i % s->experts, first = t * s->top;
+            double sum = 0.0, want = 0.0;
+            for (int64_t j = first; j < first + s->top; j++) {
+                sum += scored_share(all[t * s->experts + choice[j]]);
+            }
+            const double share = scored_share(all[i]), slope = share * (1.0 - share);
+            for (int64_t j = first; j < first + s->top; j++) { /* d weight_j / d logit_e, summed */
+                const double of = scored_share(all[t * s->experts + choice[j]]);
+                bool chosen = false;
+                for (int64_t k = first; k < first + s->top; k++) {
+                    chosen = chosen || choice[k] == e;
+                }
+                const double own = choice[j] == e ? 1.0 : 0.0;
+                const double by =
+                    s->renormalise != 0 ? own / sum - (chosen ? of / sum / sum : 0.0) : own;
+                want += s->scale * (double)d[j] * by * slope;
+            }
+            near((double)got[i], want, 8.0);
+        }
+        kernel_case_free(&c);
+    }
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(scores_have_their_derivative)
+
+/* Logits that are no numbers choose different experts all the same. */
+static void any_scores_choose_on(kernel_device *on)
+{
+    const bp_route_choose_scored_scalars s = {
+        .rows = 81, .top = 3, .experts = 4, .groups = 2, .kept = 2, .scale = 1.0};
+    const float odd[] = {NAN, INFINITY, 0.0f};
+    kernel_case c;
+    kernel_shaped_case(&c, on->device, BP_KERNEL_route_choose_scored, &s, 0, 1);
+    float *logits = AT(&c, route_choose_scored, logits);
+    for (int64_t t = 0; t < s.rows; t++) {
+        for (int64_t e = 0, rest = t; e < 4; e++, rest /= 3) {
+            logits[t * 4 + e] = odd[rest % 3];
+        }
+    }
+    kernel_case_run(&c, on);
+    const int32_t *choice = AT(&c, route_choose_scored, choice);
+    for (int64_t t = 0; t < s.rows; t++, choice += 3) {
+        assert_in_range(choice[0], 0, 3);
+        assert_in_range(choice[1], 0, 3);
+        assert_in_range(choice[2], 0, 3);
+        assert_true(choice[0] != choice[1] && choice[0] != choice[2] && choice[1] != choice[2]);
+    }
+    kernel_case_free(&c);
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(any_scores_choose)
+
 static void rows_are_in_order_on(kernel_device *on)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -453,6 +579,9 @@ int main(void)
         cmocka_unit_test(any_logits_choose),
         cmocka_unit_test(shares_have_their_derivative),
         cmocka_unit_test(routers_are_balanced),
+        cmocka_unit_test(groups_are_chosen),
+        cmocka_unit_test(scores_have_their_derivative),
+        cmocka_unit_test(any_scores_choose),
         cmocka_unit_test(rows_are_in_order),
         cmocka_unit_test(rows_go_and_come_back),
         cmocka_unit_test(weights_have_their_derivative),

@@ -169,8 +169,8 @@ static void windows_caps_and_partial_heads_come_back(void **state)
 /* verifies formats-7.5b71 */
 static void experts_come_back(void **state)
 {
-    static const char *const types[] = {"qwen3_moe", "olmoe", "qwen2_moe"};
-    for (size_t i = 0; i < 3; i++) {
+    static const char *const types[] = {"qwen3_moe", "olmoe", "qwen2_moe", "glm4_moe"};
+    for (size_t i = 0; i < 4; i++) {
         bp_model_config config = resolved_of(types[i]);
         SET_FAMILY(&config, bp_llama_config, window, 0);
         SET_FAMILY(&config, bp_llama_config, experts, 21);
@@ -189,6 +189,33 @@ static void experts_come_back(void **state)
         assert_int_equal(own.shared_inner, read.shared_inner);
         assert_int_equal(own.qkv_bias, read.qkv_bias);
     }
+}
+
+/* A router of sigmoids, groups, and layers before the first with experts. */
+/* verifies formats-7.5b71 */
+static void routers_of_sigmoids_come_back(void **state)
+{
+    bp_model_config config = resolved_of("glm4_moe");
+    SET_FAMILY(&config, bp_llama_config, window, 0);
+    SET_FAMILY(&config, bp_llama_config, experts, 24);
+    SET_FAMILY(&config, bp_llama_config, groups, 4);
+    SET_FAMILY(&config, bp_llama_config, groups_chosen, 3);
+    SET_FAMILY(&config, bp_llama_config, routed_scale, 2.5);
+    SET_FAMILY(&config, bp_llama_config, renormalise, false);
+    SET_FAMILY(&config, bp_llama_config, perceptrons, 3);
+    SET_FAMILY(&config, bp_llama_config, shared_count, 2);
+    config.family->resolve(&config);
+    const bp_model_config back = there_and_back(state, &config);
+    same_shape(&config, &back);
+    const bp_llama_config own = bp_llama_config_of(&config), read = bp_llama_config_of(&back);
+    assert_true(read.scored);
+    assert_int_equal(read.groups, 4);
+    assert_int_equal(read.groups_chosen, 3);
+    assert_true(read.routed_scale == 2.5 && !read.renormalise);
+    assert_int_equal(read.perceptrons, 3);
+    assert_int_equal(read.shared_count, 2);
+    assert_int_equal(read.shared_inner, 2 * own.expert_inner);
+    assert_true(read.rotary_share == own.rotary_share);
 }
 
 /* Decoders of 2025; windows of three layers of four, and heads that turn in part or by a base that
@@ -323,6 +350,7 @@ static void what_readers_of_gemma_and_phi_get_wrong_is_not_written(void **state)
     REFUSED("qwen2_moe", renormalise, true, "norm_topk_prob");
     REFUSED("qwen2_moe", qkv_bias, false, "qkv_bias");
     REFUSED("olmoe", stack.untied, false, "tie_word_embeddings");
+    REFUSED("glm4_moe", shared_count, 0, "n_shared_experts");
     bp_model_config olmoe = resolved_of("olmoe");
     SET_FAMILY(&olmoe, bp_llama_config, stack.untied, true);
     SET_FAMILY(&olmoe, bp_llama_config, renormalise, true);
@@ -683,6 +711,7 @@ int main(void)
         cmocka_unit_test(windows_caps_and_partial_heads_come_back),
         cmocka_unit_test(decoders_come_back),
         cmocka_unit_test(experts_come_back),
+        cmocka_unit_test(routers_of_sigmoids_come_back),
         cmocka_unit_test(scalings_come_back),
         cmocka_unit_test(what_readers_get_wrong_is_not_written),
         cmocka_unit_test(what_readers_of_gemma_and_phi_get_wrong_is_not_written),
