@@ -239,7 +239,8 @@ static void put_small(const int code[GROUP], uint8_t *high, uint8_t *codes)
 
 static float inverse_of(float step)
 {
-    return step == 0.0f ? 0.0f : 1.0f / step;
+    const float inverse = 1.0f / step;
+    return step == 0.0f || isinf(inverse) ? 0.0f : inverse; /* such a step is 0 in half, too */
 }
 
 static int cut(float x, int most)

@@ -134,9 +134,11 @@ bp_lora_part bp_adapter_part(const bp_builder *builder, uint32_t parameter)
 {
     const bp_lora *lora = &builder->spec->lora;
     const char *name = bp_build_name(builder, parameter);
-    return lora->choose != NULL && !bp_adapter_experts(builder, parameter)
-               ? lora->choose(lora, name, bp_adapter_module_length(name))
-               : (bp_lora_part){lora->rank, lora->alpha};
+    /* Weights of experts are parameters that a target names, not modules: their whole name. */
+    const size_t length =
+        bp_adapter_experts(builder, parameter) ? strlen(name) : bp_adapter_module_length(name);
+    return lora->choose != NULL ? lora->choose(lora, name, length)
+                                : (bp_lora_part){lora->rank, lora->alpha};
 }
 
 static bool is_target(const char *target, const char *name, size_t length)

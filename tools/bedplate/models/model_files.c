@@ -144,7 +144,8 @@ static void print_result(const model_files *m, const char *format, const char *p
         packed = packed || (view->entry != NULL && view->entry->packed != 0) ||
                  (view->bnb.form != BP_QUANTISED_NONE && m->target.form == BP_QUANTISED_NONE);
     }
-    const char *kept = m->target.form != BP_QUANTISED_NONE
+    const char *kept = m->target.packed != NULL ? m->target.packed->name
+                       : m->target.form != BP_QUANTISED_NONE
                            ? "codes of 4 or 8 bits, other types as they were"
                        : packed ? "quantised tensors as floats, other types as they were"
                                 : "types as they were";

@@ -2,12 +2,14 @@
 /* Tensors of a model in GGUF's names, order and types. */
 #include "tools/formats/gguf/gguf_export.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "tools/formats/files/stream_file.h"
 
-#define FREQUENCIES_MAX      512 /* heads up to 1024 wide */
-#define QUANTISATION_VERSION 2u  /* gguf-py's GGML_QUANT_VERSION */
+#define FREQUENCIES_MAX      512      /* heads up to 1024 wide */
+#define PACKED_MOST          65504.0f /* half precision's largest */
+#define QUANTISATION_VERSION 2u       /* gguf-py's GGML_QUANT_VERSION */
 
 typedef struct exporting {
     const bp_weight_source *source;
@@ -135,7 +137,23 @@ typedef struct packing {
     const bp_packed_type *type;
     uint32_t held; /* values that are no whole block yet */
     float values[BP_PACKED_ELEMENTS];
+    const char *name;
+    bp_error *error;
 } packing;
+
+/* A block's steps are in half precision: a tensor beyond its range, or with NaNs, has no blocks. */
+static bp_status packing_fits(const packing *p)
+{
+    for (uint32_t i = 0; i < p->held; i++) {
+        if (!(fabsf(p->values[i]) <= PACKED_MOST)) {
+            return bp_error_set(p->error, BP_ERR_DATA, "gguf",
+                                "a weight is not a number, or too large for the type that is asked "
+                                "for",
+                                p->name);
+        }
+    }
+    return BP_OK;
+}
 
 static bp_status gguf_export_pack(void *user, const void *elements, size_t bytes)
 {
@@ -149,6 +167,7 @@ static bp_status gguf_export_pack(void *user, const void *elements, size_t bytes
         from += some;
         left -= some;
         if (p->held == p->type->elements) {
+            BP_TRY(packing_fits(p));
             p->type->write(p->values, block);
             p->held = 0;
             BP_TRY(bp_gguf_data_add(p->writer, block, p->type->bytes));
@@ -161,14 +180,15 @@ static bp_status gguf_export_pack(void *user, const void *elements, size_t bytes
 static bp_status put_packed(exporting *e, size_t i, const char *name, const bp_tensor_view *view,
                             bool data)
 {
-    packing p = {.writer = &e->writer, .type = e->target->packed};
+    packing p = {
+        .writer = &e->writer, .type = e->target->packed, .name = name, .error = e->target->error};
     const uint64_t row = view->shape[view->rank - 1];
     if (row % p.type->elements != 0) {
         return bp_error_limit(e->target->error, BP_ERR_USAGE, "gguf",
                               "the rows of a tensor are no whole blocks of the type that is asked "
                               "for",
-                              name, bp_size_signed(row), BP_LIMIT_DIVISOR,
-                              (int64_t)p.type->elements);
+                              name, (int64_t)p.type->elements, BP_LIMIT_DIVISOR,
+                              bp_size_signed(row));
     }
     if (!data) {
         bp_gguf_put_packed(&e->writer, name, view->rank, view->shape, p.type);

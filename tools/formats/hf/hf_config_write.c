@@ -91,6 +91,13 @@ static uint32_t count_at(const bp_model_config *config, const bp_row *row, uint3
     return value;
 }
 
+static int64_t token_at(const bp_model_config *config, const bp_row *row)
+{
+    int64_t value;
+    memcpy(&value, (const char *)config + row->offset, sizeof value);
+    return value;
+}
+
 static bool flag_at(const bp_model_config *config, const bp_row *row)
 {
     bool value;
@@ -132,6 +139,11 @@ static bool skips(const bp_model_config *config, const bp_row *row, bool listed)
         return !listed;
     case BP_ROW_COUNT:
         if (sparse && count_at(config, row, 0) == (uint32_t)row->otherwise) {
+            return true;
+        }
+        break;
+    case BP_ROW_TOKEN: /* -1 is no null there */
+        if (sparse && token_at(config, row) < 0) {
             return true;
         }
         break;

@@ -283,8 +283,11 @@ static bp_status load_experts(const bp_lora *lora, bp_tensor_set *set, const bp_
     }
     char *end = module + strlen(module);
     pair->experts = wanted->shape[0];
-    pair->rank = lora->rank;
-    pair->scale = (float)bp_adapter_scale(lora, (bp_lora_part){lora->rank, lora->alpha});
+    const bp_lora_part part = lora->choose != NULL
+                                  ? lora->choose(lora, wanted->name, strlen(wanted->name))
+                                  : (bp_lora_part){lora->rank, lora->alpha};
+    pair->rank = part.rank;
+    pair->scale = (float)bp_adapter_scale(lora, part);
     pair->in = wanted->shape[2];
     pair->out = wanted->shape[1];
     memcpy(end, a, sizeof a);

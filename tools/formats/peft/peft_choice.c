@@ -218,10 +218,13 @@ static bool is_whole_name(const bp_peft_list *list, const char *module, size_t l
 static bp_lora_part choose_by(const bp_lora *lora, const char *module, size_t length)
 {
     const bp_peft_choice *choice = lora->context;
+    /* PEFT's target_parameters heed patterns, but neither layers nor what is excluded. */
+    const bool experts = module[length] == '\0' && strstr(module, ".experts.") != NULL;
     const bool targeted = is_all(&choice->targets) || list_has(&choice->targets, module, length);
-    if (!targeted || list_has(&choice->excluded, module, length) ||
-        (choice->layer_count > 0 && !is_whole_name(&choice->targets, module, length) &&
-         !in_layers(choice, module, length))) {
+    const bool other_layer = choice->layer_count > 0 &&
+                             !is_whole_name(&choice->targets, module, length) &&
+                             !in_layers(choice, module, length);
+    if (!experts && (!targeted || other_layer || list_has(&choice->excluded, module, length))) {
         return (bp_lora_part){0, 0.0};
     }
     return (bp_lora_part){

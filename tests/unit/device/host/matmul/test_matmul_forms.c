@@ -352,7 +352,7 @@ static void chains_wait_in_c(void **unused)
     static const int epilogues[] = {0, 3, 25, 32};
     state = 5;
     for (int i = 0; i < 12; i += (int)share_of(1, 1, 3)) {
-        check_forms_from(1, shapes[i / 4], i % 4, epilogues[i % 4], i % 3);
+        check_forms_from(1, shapes[i / 4], i % 4, epilogues[i % 4], i / 3 % 3);
     }
 }
 
