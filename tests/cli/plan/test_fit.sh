@@ -291,4 +291,21 @@ for command in plan "train --data $work/text --max-seq-length 1024 --output-dir 
         check $? "${words[0]} ends by ${end%:*} while it plans ($code, $((${EPOCHREALTIME/./} - began)) us)" "$(tail -3 "$work/.out")"
     done
 done
+# While a single candidate takes long the seconds go on: the same number of plans is drawn twice.
+mkdir "$work/deep"
+echo '{"model_type":"llama","vocab_size":32000,"hidden_size":8192,"intermediate_size":28672,"num_hidden_layers":400,
+    "num_attention_heads":64,"num_key_value_heads":8,"max_position_embeddings":8192,"rms_norm_eps":1e-5}' >"$work/deep/config.json"
+drawn_again() {
+    tr '\r' '\n' <"$work/.out" | grep -aoE 'planning: [0-9]+ plans' | uniq -d | grep -q .
+}
+script -qec "echo \$\$ >'$work/.pid'; exec '$program' plan --model '$work/deep' --arena 80GB --max-seq-length 1024 \
+    --offload 'file:$work/empty/tier:9000GB'" /dev/null </dev/null >"$work/.out" 2>&1 &
+pid=$!
+wait_for 120 drawn_again $pid
+check $? "progress within one candidate" "$(tail -c 300 "$work/.out")"
+kill -TERM "$(cat "$work/.pid")" # in the background INT is ignored
+wait $pid
+code=$?
+[[ $code -eq 143 && -z $(ls -A "$work/empty") ]]
+check $? "which a signal ends ($code)" "$(tail -c 300 "$work/.out")"
 finish

@@ -4,9 +4,11 @@
 #include "tools/bedplate/app/clock.h"
 #include "tools/bedplate/app/output.h"
 
-#include <inttypes.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define PAGE_BYTES       4096
@@ -25,8 +27,44 @@ static struct {
     uint64_t plans;
 } watch;
 
+static volatile sig_atomic_t watch_open; /* a plan is being made, and the above stays as it is */
+
+/* One write, so that a signal handler may call it too. */
+static void watch_put(double now)
+{
+    char line[96];
+    bp_text text;
+    bp_text_init(&text, NULL, NULL, line, sizeof line);
+    bp_text_string(&text, watch.terminal ? "\r\033[K" : "");
+    bp_text_string(&text, "bedplate: planning: ");
+    bp_text_u64(&text, watch.plans);
+    bp_text_string(&text, " plans in ");
+    bp_text_u64(&text, (uint64_t)(now - watch.began + 0.5));
+    bp_text_string(&text, watch.terminal ? " s" : " s\n");
+    watch.next = now + (watch.terminal ? WATCH_REDRAW : WATCH_LINE_EACH);
+    watch.drawn = watch.terminal;
+    const ssize_t written = write(STDERR_FILENO, line, text.used);
+    (void)written; /* nobody sees it */
+}
+
+/* Once a second, while one plan takes longer. */
+static void watch_alarm(int number)
+{
+    const int kept = errno;
+    const double now = clock_seconds();
+    (void)number;
+    if (watch_open) {
+        if (now >= watch.next) {
+            watch_put(now);
+        }
+        alarm(1);
+    }
+    errno = kept;
+}
+
 void dry_run_watch(bool quiet)
 {
+    struct sigaction action;
     const double now = clock_seconds();
     watch.speaks = !quiet;
     watch.terminal = isatty(STDERR_FILENO) == 1;
@@ -34,10 +72,15 @@ void dry_run_watch(bool quiet)
     watch.began = now;
     watch.next = now + (watch.terminal ? WATCH_AFTER : WATCH_LINE_FIRST);
     watch.plans = 0;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = watch_alarm;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGALRM, &action, NULL);
 }
 
 void dry_run_wipe(void)
 {
+    watch_open = 0;
     if (watch.drawn) {
         output_print(stderr, "\r\033[K");
         watch.drawn = false;
@@ -47,16 +90,16 @@ void dry_run_wipe(void)
 void dry_run_advance(void)
 {
     const double now = clock_seconds();
+    watch_open = 0;
     watch.plans++;
-    if (!watch.speaks || now < watch.next) {
+    if (!watch.speaks) {
         return;
     }
-    watch.next = now + (watch.terminal ? WATCH_REDRAW : WATCH_LINE_EACH);
-    watch.drawn = watch.terminal;
-    output_print(stderr,
-                 watch.terminal ? "\r\033[Kbedplate: planning: %" PRIu64 " plans in %.0f s"
-                                : "bedplate: planning: %" PRIu64 " plans in %.0f s\n",
-                 watch.plans, now - watch.began);
+    if (now >= watch.next) {
+        watch_put(now);
+    }
+    watch_open = 1;
+    alarm(1);
 }
 
 static bp_status lend(void *user, uint64_t bytes, void **memory, bp_error *error)
@@ -115,7 +158,9 @@ bp_status dry_run_arena(const bp_spec *spec, uint64_t limit, uint64_t *arena_byt
 bp_status dry_run_report(const bp_spec *spec, uint64_t limit, bp_report *report, bp_error *error)
 {
     dry_run_advance();
-    return bp_choice_report(spec, limit, &dry_run_lender, report, error);
+    const bp_status status = bp_choice_report(spec, limit, &dry_run_lender, report, error);
+    watch_open = 0;
+    return status;
 }
 
 bp_status dry_run_take_fit(const bp_fit_request *request, memory_block *memory, bp_error *error)

@@ -28,7 +28,8 @@ bp_status dry_run_arena(const bp_spec *spec, uint64_t limit, uint64_t *arena_byt
 
 /* Planning that takes longer than a second says so on stderr, where `quiet` is false: a line that
  * is drawn again on a terminal, elsewhere one every ten seconds. Plans made here advance it, and so
- * does each call of dry_run_advance; dry_run_wipe removes the line before others print. */
+ * does each call of dry_run_advance; while one plan takes longer its seconds go on (SIGALRM).
+ * dry_run_wipe ends that, and removes the line before others print. */
 void dry_run_watch(bool quiet);
 void dry_run_advance(void);
 void dry_run_wipe(void);

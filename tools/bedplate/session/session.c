@@ -530,6 +530,7 @@ bp_status session_plan(session *s)
         status = status == BP_OK ? bp_runtime_take(&s->runtime, &s->plan) : status;
         keep_needed(s, plan);
     }
+    dry_run_wipe();
     return adapter_blame(s->set, status, &s->plan.error);
 }
 
