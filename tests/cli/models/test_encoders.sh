@@ -38,6 +38,13 @@ for name in roberta distilbert electra mpnet deberta modernbert; do
     check $code "$name: vectors" "$err"
     expect 2 'question-answering is implemented for bert alone' plan --model "tiny-$name" --task question-answering
 done
+# DeBERTa's distances are as many as its positions where the file has -1, which transformers reads and null is not.
+sed 's/"max_relative_positions": [0-9]*/"max_relative_positions": -1/' "$work/x-deberta/config.json" >"$work/config.json"
+mkdir "$work/minus" && cp -r "$work/x-deberta/." "$work/minus" && cp "$work/config.json" "$work/minus"
+run train --model "$work/minus" --task masked-lm --data "$work/text.txt" --max-seq-length 32 --max-steps 1 --quiet --output-dir "$work/y-deberta"
+[[ $code -eq 0 ]] && grep -q -- '"max_relative_positions": -1' "$work/minus/config.json" &&
+    ! grep -q 'max_relative_positions' "$work/y-deberta/config.json"
+check $? "deberta: no null for distances" "$err$(cat "$work/y-deberta/config.json")"
 # ModernBERT's older and newer words.
 sed 's/"global_rope_theta": 1.6e+05,/"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 160000.0},/
     s/"local_rope_theta": 1e+04,/"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}},/

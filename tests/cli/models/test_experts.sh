@@ -292,6 +292,19 @@ check $? 'targets are written where PEFT looks for them' "$(cat "$work/both/adap
 names=$(grep -aoE 'layers\.1\.mlp\.experts\.[a-z_A-Z.]*weight":\{"dtype":"F32","shape":\[[0-9,]*' "$work/both/adapter_model.safetensors" | sort)
 [[ $names == *'experts.base_layer.lora_A.weight":{"dtype":"F32","shape":[12,64'*'experts.base_layer.lora_B.weight":{"dtype":"F32","shape":[96,12'*'experts.lora_A.weight":{"dtype":"F32","shape":[12,48'*'experts.lora_B.weight":{"dtype":"F32","shape":[64,12'* ]]
 check $? 'tensors have the names and shapes of PEFT' "$names"
+# Patterns of ranks and alphas act on weights of experts, too.
+digest pattern "${both[@]}" --threads 1 --alpha-pattern experts.gate_up_proj=64 --rank-pattern gate_up_proj=3
+[[ $state != "$first" ]]
+check $? 'an alpha of its own leaves another state' "$state"
+names=$(grep -aoE 'layers\.1\.mlp\.experts\.[a-z_A-Z.]*weight":\{"dtype":"F32","shape":\[[0-9,]*' "$work/pattern/adapter_model.safetensors" | sort)
+[[ $names == *'experts.base_layer.lora_A.weight":{"dtype":"F32","shape":[18,64'*'experts.lora_A.weight":{"dtype":"F32","shape":[12,48'* ]]
+check $? 'a rank of its own has its shape' "$names"
+run eval --model "$q" --adapter "$work/pattern" --data "$work/text" --max-seq-length 16 --json
+adapted=$(json loss)
+run export --model "$q" --adapter "$work/pattern" --merge --to "$work/merged-pattern"
+run eval --model "$work/merged-pattern" --data "$work/text" --max-seq-length 16 --json
+awk -v a="$adapted" -v b="$(json loss)" 'BEGIN { exit !(a > 0 && (a - b) ^ 2 < 1e-8) }'
+check $? 'and merged with both it judges alike' "$adapted $(json loss)"
 for form in '' --bf16 '--load-in-4bit'; do
     digest "form$form" "${both[@]}" --threads 1 $form
     first=$state

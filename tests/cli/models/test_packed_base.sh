@@ -133,6 +133,24 @@ expect 2 'q_proj.weight: GGUF adapters hold no magnitudes' \
 expect 2 '--adapter: an adapter is exported merged' export --model "$work/directory" --adapter "$work/packed" --to "$work/no"
 [[ ! -e $work/no && ! -e $work/no.gguf ]]
 check $? "and nothing is left there"
+# A weight that is no number, or beyond half precision, has no blocks.
+for bits in 0000c07f 0000807f 00000048; do
+    cp -r "$work/directory" "$work/odd"
+    python3 - "$work/odd/model.safetensors" $bits <<'P'
+import json, struct, sys
+with open(sys.argv[1], "r+b") as f:
+    size = struct.unpack("<Q", f.read(8))[0]
+    header = json.loads(f.read(size))
+    name = next(n for n in header if n.endswith("up_proj.weight"))
+    f.seek(8 + size + header[name]["data_offsets"][0])
+    f.write(bytes.fromhex(sys.argv[2]))
+P
+    for type in q8_0 q4_0 q4_1; do
+        expect 4 'blk.*ffn_.*weight: a weight is not a number, or too large' \
+            export --model "$work/odd" --to "$work/odd.gguf" --save-quant $type
+    done
+    rm -rf "$work/odd"
+done
 expect 7 'cuda: model.layers.0.self_attn.q_proj.weight: .*--dequantize.*Q4_K' \
     plan --model $golden/mixed.gguf --lora-r 4 --max-seq-length 32 --device cuda:sm_80
 expect 0 'bytes' plan --model $golden/mixed.gguf --lora-r 4 --max-seq-length 32 --device cuda:sm_80 --dequantize
