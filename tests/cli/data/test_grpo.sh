@@ -139,12 +139,38 @@ check $? "resumed with other slots and threads: the same record" "$out$err"
 run replay "$work/f2"
 [[ $code -eq 0 ]] && grep -q '^6 of 6 steps proven' <<<"$out"
 check $? "replayed" "$out$err"
-run "${full[@]}" --learning-rate 1e-3 --max-steps 6 --save-steps 3 --ref-model "$work/toy" --output-dir "$work/f4"
-[[ $code -eq 0 ]] && ! cmp -s <(grep '"state"' "$work/f2/record.jsonl") <(grep '"state"' "$work/f4/record.jsonl")
+run train --model "$work/warm" --data "$work/seen.jsonl" --max-steps 2 --per-device-train-batch-size 32 --max-seq-length 12 --learning-rate 2e-3 \
+    --seed 7 --quiet --output-dir "$work/ref"
+digests() { grep '"state_digest"' "$1/record.jsonl" | grep -v '^{"run"' | grep -o '"state_digest":"[0-9a-f]*"'; }
+referred=("${full[@]}" --learning-rate 1e-3 --max-steps 6 --save-steps 3 --ref-model "$work/ref")
+run "${referred[@]}" --output-dir "$work/f4"
+[[ $code -eq 0 && -n $(digests "$work/f4") && $(digests "$work/f2") != "$(digests "$work/f4")" ]]
 check $? "another model as the reference: another run" "$out$err"
+# Its identity is its weights, not its path.
+run "${referred[@]}" --stop-at-step 3 --output-dir "$work/f5"
+mv "$work/ref" "$work/ref0"
+cp -r "$work/warm" "$work/ref"
+expect 2 '--resume: data .* reference ' "${referred[@]}" --resume --output-dir "$work/f5"
+expect 4 'ref: the file that is here is not the one that the run read: found reference [0-9a-f]*, expected reference [0-9a-f]' replay "$work/f4"
+rm -r "$work/ref"
+mv "$work/ref0" "$work/ref"
+run "${referred[@]}" --resume --output-dir "$work/f5"
+[[ $code -eq 0 ]] && cmp -s "$work/f4/record.jsonl" "$work/f5/record.jsonl"
+check $? "and the same weights again are the same run" "$out$err"
+cat >"$work/swap.sh" <<END
+echo '{"name": "swap", "version": "1"}'
+while read -r l; do
+    id=\${l#*:}
+    id=\${id%%,*}
+    [[ \$id -ne 80 ]] || { cp "$work/warm/model.safetensors" "$work/new" && mv "$work/new" "$work/ref/model.safetensors"; }
+    echo "{\\"id\\": \$id, \\"reward\\": 0}"
+done
+END
+expect 6 'ref: the model.s files were replaced while the run reads them' "${referred[@]}" --reward-command "bash $work/swap.sh" \
+    --output-dir "$work/f5" --overwrite-output-dir
 run train --model tiny-bert --data "$work/seen.jsonl" --task masked-lm --max-steps 1 --per-device-train-batch-size 4 --max-seq-length 8 --quiet \
-    --output-dir "$work/f5"
-expect 2 '--ref-model: the reference does not match the policy' "${full[@]}" --max-steps 1 --ref-model "$work/f5" --output-dir "$work/f6"
+    --output-dir "$work/fb"
+expect 2 '--ref-model: the reference does not match the policy' "${full[@]}" --max-steps 1 --ref-model "$work/fb" --output-dir "$work/f6"
 run plan "${full[@]:1}" --json
 planned=$(json arena_bytes)
 run "${full[@]}" --max-steps 1 --json --output-dir "$work/f6" --overwrite-output-dir

@@ -96,6 +96,30 @@ run replay "$work/a"
 [[ $code -eq 0 ]] && grep -q '^6 of 6 steps proven' <<<"$out"
 check $? "replayed with the recorded rewards, without the model" "$out$err"
 mv "$work/gone" "$work/rm"
+# Another model under the same path is another run: resuming and a replay that asks it say so, a run ends when its file is replaced.
+cp -r "$work/rm" "$work/gone"
+run "${judge[@]}" --seed 9 --output-dir "$work/rm2"
+run "${how[@]}" --max-steps 6 --save-steps 3 --stop-at-step 3 --output-dir "$work/c" --overwrite-output-dir
+cp "$work/rm2/model.safetensors" "$work/rm/model.safetensors"
+expect 2 '--resume: data .* reward-model ' "${how[@]}" --max-steps 6 --save-steps 3 --resume --output-dir "$work/c"
+expect 4 'rm: the file that is here is not the one that the run read: found reward-model [0-9a-f]*, expected reward-model [0-9a-f]' \
+    replay "$work/a" --ask-rewards
+run replay "$work/a"
+[[ $code -eq 0 ]] && grep -q '^6 of 6 steps proven' <<<"$out"
+check $? "the recorded rewards need no model" "$out$err"
+rm -r "$work/rm"
+mv "$work/gone" "$work/rm"
+cat >"$work/swap.sh" <<END
+echo '{"name": "swap", "version": "1"}'
+while read -r l; do
+    id=\${l#*:}
+    id=\${id%%,*}
+    [[ \$id -ne 40 ]] || { cp "$work/rm/model.safetensors" "$work/rm/new" && mv "$work/rm/new" "$work/rm/model.safetensors"; }
+    echo "{\\"id\\": \$id, \\"reward\\": 0}"
+done
+END
+expect 6 'rm: the model.s files were replaced while the run reads them' "${how[@]}" --max-steps 6 --reward-command "bash $work/swap.sh" \
+    --output-dir "$work/c" --overwrite-output-dir
 # The reward is learned.
 run "${how[@]}" --max-steps 40 --lr-scheduler-type constant --json --logging-steps 10 --logging-first-step --output-dir "$work/d"
 began=$(grep -o '"rewards/model/mean": *[0-9.e+-]*' <<<"$out" | head -1 | grep -o '[0-9.e+-]*$')

@@ -3,6 +3,7 @@
 #include "tools/bedplate/policy/policy_reference.h"
 
 #include "tools/bedplate/app/process_memory.h"
+#include "tools/bedplate/record/record_files.h"
 #include "tools/bedplate/reward/reward_model.h"
 
 static const char where[] = "reference";
@@ -61,6 +62,17 @@ bp_status policy_reference_open(policy_reference *r, session *owner)
     return BP_OK;
 }
 
+static bp_status reference_identify(policy_reference *r, uint64_t *digest)
+{
+    BP_TRY(record_model_unchanged(&r->s, &r->stamp));
+    return record_model_digest(&r->s, digest);
+}
+
+bp_status policy_reference_identify(policy_reference *r, uint64_t *digest)
+{
+    return reference_failed(r, reference_identify(r, digest));
+}
+
 uint64_t policy_reference_bytes(const policy_reference *r)
 {
     return r->owner == NULL
@@ -79,7 +91,9 @@ static bp_status reference_begin(policy_reference *r)
                             "the policy's plan leaves no bytes for the reference", "--beta");
     }
     BP_TRY(bp_runtime_open_regions(&s->runtime, &s->plan, &places));
-    return session_give_weights(s, false);
+    BP_TRY(record_model_unchanged(s, &r->stamp));
+    BP_TRY(session_give_weights(s, false));
+    return record_model_unchanged(s, &r->stamp);
 }
 
 bp_status policy_reference_begin(policy_reference *r)

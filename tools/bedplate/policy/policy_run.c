@@ -230,7 +230,28 @@ bp_status policy_plan(policy_run *p, session *s)
     return BP_OK;
 }
 
-static bp_status policy_identity(const policy_run *p, char *identity, size_t room)
+/* Models beside the policy are part of what the run is; a replay that takes the rewards from the
+ * record has not the second. */
+static bp_status policy_put_models(policy_run *p, bp_text *out)
+{
+    char hexadecimal[BP_DIGEST_TEXT];
+    uint64_t number;
+    if (p->reference.owner != NULL) {
+        BP_TRY(policy_reference_identify(&p->reference, &number));
+        bp_digest_text(number, hexadecimal);
+        bp_text_string(out, POLICY_REFERENCE_WORD);
+        bp_text_string(out, hexadecimal);
+    }
+    if (p->model.owner != NULL) {
+        BP_TRY(reward_model_identify(&p->model, &number, &p->s->error));
+        bp_digest_text(number, hexadecimal);
+        bp_text_string(out, POLICY_MODEL_WORD);
+        bp_text_string(out, hexadecimal);
+    }
+    return BP_OK;
+}
+
+static bp_status policy_identity(policy_run *p, char *identity, size_t room)
 {
     bp_digest digest;
     bp_text out;
@@ -248,6 +269,7 @@ static bp_status policy_identity(const policy_run *p, char *identity, size_t roo
     bp_text_string(&out, hexadecimal);
     bp_text_string(&out, " prompts ");
     bp_text_u64(&out, p->prompts.count);
+    BP_TRY(policy_put_models(p, &out));
     return bp_text_flush(&out);
 }
 

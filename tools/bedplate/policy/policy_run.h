@@ -116,7 +116,10 @@ bp_status policy_phases_find(const bp_spec *spec, policy_phases *phases,
 void policy_phases_put(bp_text *text, const policy_phases *phases);
 
 /* Takes its memory and starts the reward command, once the spec is chosen. `identity`: room for
- * DISTILL_IDENTITY bytes, which name the prompts. */
+ * DISTILL_IDENTITY bytes, which name the prompts and, behind these words, models beside the policy.
+ */
+#define POLICY_REFERENCE_WORD " reference "
+#define POLICY_MODEL_WORD     " reward-model "
 bp_status policy_start(policy_run *policy, char *identity, size_t room) BP_MUST_CHECK;
 
 /* Before step number `step` (from 0): generates, scores and weighs. BP_ERR_DATA: a reward that

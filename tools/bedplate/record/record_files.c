@@ -3,10 +3,13 @@
 #include "tools/bedplate/record/record_files.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
+#include "core/base/digest.h"
 #include "core/base/storage.h"
 #include "device/host/sha256.h"
 
+static const char changed[] = "the model's files were replaced while the run reads them";
 static const char *const tokenizer_files[] = {
     "tokenizer.json", "tokenizer_config.json",   "vocab.json",        "merges.txt",
     "vocab.txt",      "special_tokens_map.json", "added_tokens.json", "tokenizer.model",
@@ -75,8 +78,9 @@ static void record_item(json_line *line, const char *path, uint64_t bytes, const
 
 /* An item {"name":..,"bytes":..,"sha256":..} of a list; the name without its folders. BP_ERR_STORE
  * when the file cannot be read. Uses session->work to read. */
-static bp_status record_file_put(json_line *line, session *s, const char *path)
+static bp_status record_file_put(void *user, session *s, const char *path)
 {
+    json_line *line = user;
     bp_store *store = &s->posix.store;
     char text[BP_SHA256_TEXT];
     uint64_t bytes = 0;
@@ -91,9 +95,11 @@ static bp_status record_file_put(json_line *line, session *s, const char *path)
     return BP_OK;
 }
 
+typedef bp_status record_visit(void *user, session *s, const char *path);
+
 /* Those of the names that are in the directory. */
-static bp_status record_present_put(json_line *line, session *s, const char *directory,
-                                    const char *const *names, size_t count)
+static bp_status record_present_each(session *s, const char *directory, const char *const *names,
+                                     size_t count, record_visit *visit, void *user)
 {
     char path[BP_STORE_PATH_MAX];
     for (size_t i = 0; i < count; i++) {
@@ -101,10 +107,16 @@ static bp_status record_present_put(json_line *line, session *s, const char *dir
         BP_TRY(bp_storage_join(path, directory, names[i], &s->error));
         BP_TRY(bp_storage_exists(&s->posix.store, path, &there, &s->error));
         if (there) {
-            BP_TRY(record_file_put(line, s, path));
+            BP_TRY(visit(user, s, path));
         }
     }
     return BP_OK;
+}
+
+static bp_status record_present_put(json_line *line, session *s, const char *directory,
+                                    const char *const *names, size_t count)
+{
+    return record_present_each(s, directory, names, count, record_file_put, line);
 }
 
 /* The first name behind `after` that ends as weights do. */
@@ -127,7 +139,7 @@ static bp_status shard_look(void *user, const char *name)
     return BP_OK;
 }
 
-static bp_status record_shards_put(json_line *line, session *s)
+static bp_status record_shards_each(session *s, record_visit *visit, void *user)
 {
     shard_search search = {.after = ""};
     char path[BP_STORE_PATH_MAX];
@@ -141,30 +153,86 @@ static bp_status record_shards_put(json_line *line, session *s)
             return BP_OK;
         }
         BP_TRY(bp_storage_join(path, s->set->model, search.next, &s->error));
-        BP_TRY(record_file_put(line, s, path));
+        BP_TRY(visit(user, s, path));
         memcpy(search.after, search.next, sizeof search.after);
     }
 }
 
-static bp_status record_model_put(json_line *line, session *s)
+/* Configuration and weights. */
+static bp_status record_model_each(session *s, record_visit *visit, void *user)
 {
     static const char *const config[] = {"config.json"};
     if (s->gguf.open) {
-        return record_file_put(line, s, s->set->model);
+        return visit(user, s, s->set->model);
     }
     if (!s->directory) {
         return BP_OK; /* a preset: the options name it */
     }
-    BP_TRY(record_present_put(line, s, s->set->model, config, 1));
+    BP_TRY(record_present_each(s, s->set->model, config, 1, visit, user));
     const size_t n = s->weights ? strlen(s->weights_path) : 0;
     if (n == 0) {
         return BP_OK;
     }
-    BP_TRY(record_file_put(line, s, s->weights_path));
+    BP_TRY(visit(user, s, s->weights_path));
     for (uint32_t i = 0; i < s->spec.config.dense_count; i++) {
-        BP_TRY(record_file_put(line, s, s->modules[i].path));
+        BP_TRY(visit(user, s, s->modules[i].path));
     }
-    return strcmp(s->weights_path + n - 5, ".json") == 0 ? record_shards_put(line, s) : BP_OK;
+    return strcmp(s->weights_path + n - 5, ".json") == 0 ? record_shards_each(s, visit, user)
+                                                         : BP_OK;
+}
+
+static bp_status record_file_digest(void *user, session *s, const char *path)
+{
+    bp_store *store = &s->posix.store;
+    char text[BP_SHA256_TEXT];
+    uint64_t bytes = 0;
+    bp_file file;
+    if (store->open_read(store, path, &file) != BP_OK) {
+        return bp_storage_failed(&s->error, store, "open", path);
+    }
+    const bp_status status = record_file_hash(s, file, path, &bytes, text);
+    (void)store->close(store, file); /* it was read only */
+    bp_digest_add(user, text, sizeof text);
+    return status;
+}
+
+static bp_status record_file_stamp(void *user, session *s, const char *path)
+{
+    struct stat is;
+    if (stat(path, &is) != 0) {
+        return bp_error_set(&s->error, BP_ERR_STORE, "model", changed, path);
+    }
+    const int64_t numbers[] = {(int64_t)is.st_ino, (int64_t)is.st_size, (int64_t)is.st_mtim.tv_sec,
+                               (int64_t)is.st_mtim.tv_nsec};
+    bp_digest_add(user, numbers, sizeof numbers);
+    return BP_OK;
+}
+
+bp_status record_model_digest(session *s, uint64_t *to)
+{
+    bp_digest digest;
+    bp_digest_begin(&digest, 0);
+    BP_TRY(record_model_each(s, record_file_digest, &digest));
+    const bool open = s->run_tokenizer.block.address != NULL;
+    if (open && s->run_tokenizer.kind == TOKENIZER_TOKENIZER && !s->gguf.open) {
+        BP_TRY(record_present_each(s, s->run_tokenizer.directory, tokenizer_files,
+                                   COUNT(tokenizer_files), record_file_digest, &digest));
+    }
+    *to = bp_digest_end(&digest);
+    return BP_OK;
+}
+
+bp_status record_model_unchanged(session *s, uint64_t *stamp)
+{
+    bp_digest digest;
+    bp_digest_begin(&digest, 0);
+    BP_TRY(record_model_each(s, record_file_stamp, &digest));
+    const uint64_t now = bp_digest_end(&digest);
+    if (*stamp != 0 && *stamp != now) {
+        return bp_error_set(&s->error, BP_ERR_STORE, "model", changed, s->set->model);
+    }
+    *stamp = now;
+    return BP_OK;
 }
 
 static bp_status record_data_put(json_line *line, session *s, const data_files *files)
@@ -189,7 +257,7 @@ static bp_status record_data_put(json_line *line, session *s, const data_files *
 bp_status record_files_put(json_line *line, session *s, const data_set *data)
 {
     line_list(line, "model");
-    BP_TRY(record_model_put(line, s));
+    BP_TRY(record_model_each(s, record_file_put, line));
     line_list_close(line);
     line_list(line, "tokenizer");
     if (s->run_tokenizer.kind == TOKENIZER_TOKENIZER && !s->gguf.open) {

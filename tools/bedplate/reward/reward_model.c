@@ -11,6 +11,7 @@
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/app/process_memory.h"
 #include "tools/bedplate/ranks/ranks.h"
+#include "tools/bedplate/record/record_files.h"
 #include "tools/formats/family/family.h"
 
 static const char where[] = "reward model", option_name[] = "--reward-model";
@@ -168,6 +169,17 @@ bp_status reward_model_open(reward_model *m, session *owner, uint32_t longest, u
     return BP_OK;
 }
 
+static bp_status model_identify(reward_model *m, uint64_t *digest)
+{
+    BP_TRY(record_model_unchanged(&m->s, &m->stamp));
+    return record_model_digest(&m->s, digest);
+}
+
+bp_status reward_model_identify(reward_model *m, uint64_t *digest, bp_error *error)
+{
+    return model_failed(m, model_identify(m, digest), error);
+}
+
 uint64_t reward_model_bytes(const reward_model *m)
 {
     const uint32_t threads = m->owner != NULL ? m->s.spec.device_options.threads : 1;
@@ -188,7 +200,9 @@ static bp_status model_begin(reward_model *m)
                             "the policy's plan leaves no bytes for the model", option_name);
     }
     BP_TRY(bp_runtime_open_regions(&s->runtime, &s->plan, &places));
-    return session_give_weights(s, false);
+    BP_TRY(record_model_unchanged(s, &m->stamp));
+    BP_TRY(session_give_weights(s, false));
+    return record_model_unchanged(s, &m->stamp);
 }
 
 bp_status reward_model_try(reward_model *m, bp_error *error)

@@ -15,6 +15,7 @@ typedef struct reward_model {
     session *owner; /* the policy's; NULL: there is no model */
     settings set;   /* the model's own */
     session s;
+    uint64_t stamp;    /* of its files */
     bool same;         /* its tokens are the policy's */
     bool seen;         /* its weights were read once */
     bool told;         /* that texts were too long */
@@ -39,6 +40,9 @@ void reward_model_settings(settings *set, const settings *of, const char *direct
 bp_status reward_model_open(reward_model *m, session *owner, uint32_t longest,
                             uint32_t count) BP_MUST_CHECK;
 
+/* One number for its files, which may not be replaced from here on. */
+bp_status reward_model_identify(reward_model *m, uint64_t *digest, bp_error *error) BP_MUST_CHECK;
+
 /* Bytes of host memory that it takes; 0: there is none. */
 uint64_t reward_model_bytes(const reward_model *m);
 
@@ -50,7 +54,8 @@ bp_status reward_model_try(reward_model *m, bp_error *error) BP_MUST_CHECK;
  * in the order of tokens that the policy has read and written, without the end token of a plain
  * text; where the tokenizers differ, for their texts in its own tokens. Not a number for a text
  * that is longer than the model's room. Between two runs of the policy's programs, whose free bytes
- * it overwrites. BP_ERR_NONFINITE: an output is not finite. */
+ * it overwrites. BP_ERR_NONFINITE: an output is not finite. BP_ERR_STORE: its files were
+ * replaced. */
 bp_status reward_model_score(reward_model *m, const reward_case *cases, uint32_t count,
                              uint32_t pitch, double *scores, bp_error *error) BP_MUST_CHECK;
 

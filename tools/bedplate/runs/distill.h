@@ -8,7 +8,7 @@
 #include "tools/bedplate/sources/data_set.h"
 #include "tools/formats/data/teacher_file.h"
 
-#define DISTILL_IDENTITY 128 /* room for data_set_identity's text and a teacher's */
+#define DISTILL_IDENTITY 192 /* room for data_set_identity's text and a teacher's or models' */
 
 /* The file, and one row of it in memory. Must not move. */
 typedef struct distill {

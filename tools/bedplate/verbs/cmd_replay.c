@@ -332,24 +332,43 @@ static bp_status replay_check_run(replay *r)
     return record_members_each(r->head, strlen(r->head), "config", replay_check_member, &check);
 }
 
-/* What names the data names the teacher's file too, by its content. */
-static bp_status replay_check_teacher(replay *r)
+/* What names the data names a file or a model beside them too, by its content. */
+static bp_status replay_check_beside(replay *r, const char *word, const char *path)
 {
     char wanted[DISTILL_IDENTITY];
-    if (r->run.distill == NULL ||
-        !record_value(r->head, strlen(r->head), "tokens", wanted, sizeof wanted)) {
+    if (path == NULL || !record_value(r->head, strlen(r->head), "tokens", wanted, sizeof wanted)) {
         return BP_OK;
     }
-    const char *right = strstr(wanted, " teacher "), *found = strstr(r->t.identity, " teacher ");
-    if (right == NULL || found == NULL || strcmp(right, found) == 0) {
+    char *right = strstr(wanted, word);
+    const char *found = strstr(r->t.identity, word);
+    const size_t n = strlen(word) + BP_DIGEST_TEXT - 1;
+    if (right == NULL || found == NULL || strncmp(right, found, n) == 0) {
         return BP_OK;
     }
     const bp_status status =
         bp_error_set(&r->error, BP_ERR_DATA, where,
-                     "the file that is here is not the one that the run read", r->run.distill);
-    bp_error_found(&r->error, found + 1, strlen(found + 1));
+                     "the file that is here is not the one that the run read", path);
+    bp_error_found(&r->error, found + 1, n - 1);
+    right[n] = '\0';
     bp_error_right(&r->error, right + 1);
     return status;
+}
+
+/* A model that is not asked again is the record's. */
+static bp_status replay_check_models(replay *r)
+{
+    char wanted[DISTILL_IDENTITY];
+    char *to = r->t.identity;
+    const char *refers = r->run.ref_model != NULL ? r->run.ref_model : r->run.model;
+    if (!r->set->ask_rewards && r->run.reward_model != NULL &&
+        record_value(r->head, strlen(r->head), "tokens", wanted, sizeof wanted)) {
+        const char *model = strstr(wanted, POLICY_MODEL_WORD);
+        const size_t used = strlen(to);
+        snprintf(to + used, sizeof r->t.identity - used, "%s", model != NULL ? model : "");
+    }
+    BP_TRY(replay_check_beside(r, " teacher ", r->run.distill));
+    BP_TRY(replay_check_beside(r, POLICY_REFERENCE_WORD, refers));
+    return replay_check_beside(r, POLICY_MODEL_WORD, r->run.reward_model);
 }
 
 /* Rewards are not computed again where a command gave them: the record has them. */
@@ -390,7 +409,7 @@ static bp_status replay_open(replay *r)
     BP_TRY(training_read(t, &r->run));
     BP_TRY(checkpoint_recall(&t->points, &t->s));
     BP_TRY(training_feed(t));
-    BP_TRY(replay_check_teacher(r));
+    BP_TRY(replay_check_models(r));
     BP_TRY(training_open(t));
     t->points.place.directory = r->set->words.item[0];
     BP_TRY(replay_check_files(r));
