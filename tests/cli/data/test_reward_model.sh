@@ -65,6 +65,59 @@ P
     cmp -s "$work/s.jsonl" "$work/first"
     check $? "the same file with other slots, threads and kernels: $model" "$err"
 done
+# Messages that are tokenised again keep the end of the turn, as the text of the policy's end token.
+python3 - "$work" <<'P'
+import json, os, sys
+template = "{% for m in messages %}[{{ m.role }}]{{ m.content }}<e>{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
+for name, first in (("tc", 0), ("tr", 1)):
+    d = sys.argv[1] + "/" + name
+    os.mkdir(d)
+    vocab = {chr(c): c - 33 + first for c in range(33, 127)}
+    vocab.update({"<e>": 0} if first else {"<e>": 94})
+    json.dump({"version": "1.0", "added_tokens": [{"id": vocab["<e>"], "content": "<e>", "special": True, "single_word": False, "lstrip": False,
+               "rstrip": False, "normalized": False}], "normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False,
+               "trim_offsets": True, "use_regex": True}, "post_processor": None, "decoder": {"type": "ByteLevel", "add_prefix_space": True,
+               "trim_offsets": True, "use_regex": True}, "model": {"type": "BPE", "dropout": None, "unk_token": None, "vocab": vocab,
+               "merges": []}}, open(d + "/tokenizer.json", "w"))
+    json.dump({"tokenizer_class": "GPT2Tokenizer", "eos_token": "<e>", "chat_template": template}, open(d + "/tokenizer_config.json", "w"))
+w = sys.argv[1]
+turn = lambda r, c: {"role": r, "content": c}
+open(w + "/talk.jsonl", "w").writelines(json.dumps({"messages": [turn("user", "%02d" % (i % 50)), turn("assistant", str(i * 37 % 1000))]}) + "\n"
+                                        for i in range(400))
+open(w + "/asks.jsonl", "w").writelines(json.dumps({"prompt": [turn("user", "%02d" % i)]}) + "\n" for i in range(50))
+P
+run train --model tiny --tokenizer "$work/tc" --data "$work/talk.jsonl" --max-steps 60 --per-device-train-batch-size 32 --max-seq-length 32 \
+    --learning-rate 3e-3 --quiet --output-dir "$work/talks"
+check $code "a policy of conversations" "$err"
+run "${judge[@]}" --tokenizer "$work/tr" --seed 6 --output-dir "$work/again"
+check $code "a reward model with another tokenizer" "$err"
+run rollout --model "$work/talks" --data "$work/asks.jsonl" --num-generations 4 --max-completion-length 4 --reward-model "$work/again" \
+    --output "$work/s.jsonl"
+check $code "completions of messages" "$err"
+python3 - "$work" <<'P'
+import json, sys
+w = sys.argv[1]
+rows = [json.loads(l) for l in open(w + "/s.jsonl")]
+said = lambda r: r["completion"][0]["content"]
+rows = [r for r in rows if all(33 <= ord(c) < 127 for c in said(r))]
+ended = [r["finish"] == "stop" for r in rows]
+assert sum(ended) > 20 and sum(ended) < len(rows), (sum(ended), len(rows))
+text = lambda r: "[user]%s<e>[assistant]%s%s" % (r["prompt"][0]["content"], said(r), "<e>" if r["finish"] == "stop" else "")
+open(w + "/t.jsonl", "w").writelines(json.dumps({"text": text(r)}) + "\n" for r in rows)
+open(w + "/r.txt", "w").writelines(repr(r["reward"]) + "\n" for r in rows)
+P
+check $? "some have ended"
+run eval --model "$work/again" --data "$work/t.jsonl" --predictions "$work/p.jsonl" --max-seq-length 40 --quiet
+python3 - "$work" <<'P'
+import json, sys
+w = sys.argv[1]
+right = [json.loads(l)["prediction"] for l in open(w + "/p.jsonl")]
+got = [float(l) for l in open(w + "/r.txt")]
+assert len(got) == len(right) and len(set(got)) > 10
+assert all(abs(a - b) <= 2e-6 * (1 + abs(b)) for a, b in zip(got, right)), [x for x in zip(got, right)][:5]
+P
+check $? "rewards of conversations have the end of the turn" "$out$err"
+
 run "${sample[@]}" --reward-model "$work/rm" --reward places --reward-weights 2,-1 --output "$work/s.jsonl"
 [[ $code -eq 0 ]] && python3 - "$work/s.jsonl" <<'P'
 import json, sys

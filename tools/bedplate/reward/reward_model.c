@@ -13,6 +13,7 @@
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/record/record_files.h"
 #include "tools/formats/family/family.h"
+#include "tools/formats/text/token_table.h"
 
 static const char where[] = "reward model", option_name[] = "--reward-model";
 
@@ -229,17 +230,32 @@ static uint32_t model_own_ids(const reward_model *m, const reward_case *c, int32
     return c->prompt_count + made;
 }
 
+/* What ends the turn of a conversation, which its completion has not; of a plain text nothing. */
+static const unsigned char *model_end(const reward_model *m, const reward_case *c, size_t *bytes)
+{
+    const run_tokenizer *of = &m->owner->run_tokenizer;
+    const uint32_t id = c->id_count > 0 ? (uint32_t)c->ids[c->id_count - 1] : 0;
+    *bytes = 0;
+    return c->rendered && !c->truncated && c->id_count > 0 && of->kind == TOKENIZER_TOKENIZER &&
+                   bp_token_exists(&of->tokenizer, id)
+               ? bp_token_text(&of->tokenizer, id, bytes)
+               : (const unsigned char *)"";
+}
+
 /* Prompt and completion as one text in the model's tokens. */
 static bp_status model_new_ids(reward_model *m, const reward_case *c, int32_t *ids, uint32_t *count)
 {
     session *s = &m->s;
-    const uint64_t bytes = (uint64_t)c->prompt_bytes + c->completion_bytes;
+    size_t end_bytes;
+    const unsigned char *end = model_end(m, c, &end_bytes);
+    const uint64_t bytes = (uint64_t)c->prompt_bytes + c->completion_bytes + end_bytes;
     memory_block text = {NULL, 0};
     size_t made = 0, whole = 0;
     bp_status status = BP_OK;
     BP_TRY(memory_take(&text, bytes + 1, false, "text", &s->error));
     memcpy(text.address, c->prompt, c->prompt_bytes);
     memcpy((char *)text.address + c->prompt_bytes, c->completion, c->completion_bytes);
+    memcpy((char *)text.address + c->prompt_bytes + c->completion_bytes, end, end_bytes);
     if (s->run_tokenizer.kind == TOKENIZER_BYTES) {
         for (whole = 0; whole < bytes && whole < m->room; whole++) {
             ids[whole] = ((const unsigned char *)text.address)[whole];

@@ -52,7 +52,8 @@ bp_status reward_model_try(reward_model *m, bp_error *error) BP_MUST_CHECK;
 
 /* scores[i * pitch] for each of `count` completions: the output for the prompt with the completion,
  * in the order of tokens that the policy has read and written, without the end token of a plain
- * text; where the tokenizers differ, for their texts in its own tokens. Not a number for a text
+ * text; where the tokenizers differ, for their texts in its own tokens, with the text of the token
+ * that ends a conversation's turn. Not a number for a text
  * that is longer than the model's room. Between two runs of the policy's programs, whose free bytes
  * it overwrites. BP_ERR_NONFINITE: an output is not finite. BP_ERR_STORE: its files were
  * replaced. */
