@@ -424,7 +424,8 @@ static const option table[] = {
     {"reward-command", OPTION_TEXT, REWARDS, AT(reward_command), 0, 0, NULL, "COMMAND", true,
      "a command that gives rewards by JSON lines: started once with /bin/sh, asked for each "
      "completion"},
-    {"reward-timeout", OPTION_TIME, REWARDS, AT(reward_timeout), 0.001, 1e6, "10", "TIME", false,
+    {"reward-timeout", OPTION_TIME, REWARDS | COMMAND_REPLAY, AT(reward_timeout), 0.001, 1e6, "10",
+     "TIME", false,
      "how long the reward command may take to start and to answer; then it is killed and started "
      "again"},
     {"reward-on-failure", OPTION_TEXT, REWARDS, AT(reward_on_failure), 0, 0, "stop",
@@ -434,11 +435,11 @@ static const option table[] = {
     {"reward-check", OPTION_COUNT, REWARDS, AT(reward_check), 0, MOST, "0", "K", false,
      "asks the reward command for every K-th completion twice and counts different answers; 0: "
      "never"},
-    {"reward-memory-limit", OPTION_BYTES, REWARDS, AT(reward_memory), 0, 1.8e19, "0", "SIZE", false,
-     "the address space of the reward command; 0: no limit"},
-    {"reward-cpu-limit", OPTION_TIME, REWARDS, AT(reward_cpu), 0, 1e9, "0", "TIME", false,
-     "the processor time of the reward command; 0: no limit"},
-    {"reward-log", OPTION_TEXT, REWARDS, AT(reward_log), 0, 0, NULL, "FILE", false,
+    {"reward-memory-limit", OPTION_BYTES, REWARDS | COMMAND_REPLAY, AT(reward_memory), 0, 1.8e19,
+     "0", "SIZE", false, "the address space of the reward command; 0: no limit"},
+    {"reward-cpu-limit", OPTION_TIME, REWARDS | COMMAND_REPLAY, AT(reward_cpu), 0, 1e9, "0", "TIME",
+     false, "the processor time of the reward command; 0: no limit"},
+    {"reward-log", OPTION_TEXT, REWARDS | COMMAND_REPLAY, AT(reward_log), 0, 0, NULL, "FILE", false,
      "the file for what the reward command writes to standard error"},
     {"distill", OPTION_TEXT, LEARNS | COMMAND_REPLAY, AT(distill), 0, 0, NULL, "FILE", false,
      "knowledge distillation from the teacher's logits, a file of `bedplate distill`. The loss is "

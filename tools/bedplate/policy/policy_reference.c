@@ -50,11 +50,22 @@ static bp_status reference_plan(policy_reference *r)
     return session_plan(s);
 }
 
+/* Log-probabilities of the same weights have the same bits where they are read in the same types:
+ * weights that are trained are not packed. */
+static void reference_settings(policy_reference *r, const settings *of)
+{
+    reward_model_settings(&r->set, of, of->ref_model != NULL ? of->ref_model : of->model);
+    r->set.weight_dtype = of->weight_dtype;
+    r->set.product_dtype = of->product_dtype;
+    r->set.product_from = of->product_from;
+    r->set.dequantize = true;
+}
+
 bp_status policy_reference_open(policy_reference *r, session *owner)
 {
     const settings *of = owner->set;
     r->owner = owner;
-    reward_model_settings(&r->set, of, of->ref_model != NULL ? of->ref_model : of->model);
+    reference_settings(r, of);
     BP_TRY(reference_failed(r, reference_plan(r)));
     const uint64_t bytes = r->s.plan.report.arena_bytes;
     owner->spec.between_bytes =

@@ -13,6 +13,7 @@
 #include "core/base/random.h"
 #include "tools/bedplate/runs/checkpoint_keys.h"
 #include "tools/bedplate/record/old_names.h"
+#include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/app/store_compare.h"
 #include "tools/bedplate/record/record_files.h"
@@ -401,9 +402,30 @@ static bp_status replay_rewards(void *user, uint64_t step, const char **rewards,
     return BP_OK;
 }
 
+/* Rewards are asked for again where there are some, and limits are for the command that is. */
+static bp_status replay_check_asked(replay *r)
+{
+    static const char *const limits[] = {"reward-timeout", "reward-memory-limit",
+                                         "reward-cpu-limit", "reward-log"};
+    if (r->set->ask_rewards && !policy_asked(&r->run)) {
+        return bp_error_set(&r->error, BP_ERR_USAGE, where, "the run is not of --task grpo",
+                            "--ask-rewards");
+    }
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0] && !r->set->ask_rewards; i++) {
+        if (option_said(r->set, limits[i])) {
+            char name[64];
+            snprintf(name, sizeof name, "--%s", limits[i]);
+            return bp_error_set(&r->error, BP_ERR_USAGE, where,
+                                "no reward command runs without --ask-rewards", name);
+        }
+    }
+    return BP_OK;
+}
+
 static bp_status replay_open(replay *r)
 {
     training *t = &r->t;
+    BP_TRY(replay_check_asked(r));
     t->policy.recorded = r->set->ask_rewards ? NULL : replay_rewards;
     t->policy.user = r;
     BP_TRY(training_read(t, &r->run));
