@@ -126,9 +126,16 @@ full=(train --task grpo --model "$work/warm" --data "$work/copy.jsonl" --reward 
 run "${full[@]}" --learning-rate 1e-30 --max-steps 2 --json --logging-steps 2 --output-dir "$work/f1"
 [[ $code -eq 0 && $(grep -o '"kl": *[0-9.e+-]*' <<<"$out" | tail -1 | grep -o '[0-9.e+-]*$') == 0 ]]
 check $? "weights that do not move have no divergence" "$out$err"
-run "${full[@]}" --bf16 --learning-rate 1e-30 --max-steps 2 --json --logging-steps 2 --output-dir "$work/f1" --overwrite-output-dir
-[[ $code -eq 0 && $(grep -o '"kl": *[0-9.e+-]*' <<<"$out" | tail -1 | grep -o '[0-9.e+-]*$') == 0 ]]
-check $? "in bf16 neither" "$out$err"
+run export --model "$work/warm" --save-quant q8_0 --to "$work/warm.gguf"
+check $code "a GGUF file of it" "$err"
+for more in "--bf16" "--bf16 --master none" "--fp16" "--model $work/warm.gguf" "--bf16 --model $work/warm.gguf"; do
+    # shellcheck disable=SC2086
+    run "${full[@]}" $more --learning-rate 1e-30 --max-steps 2 --json --logging-steps 2 --output-dir "$work/f1" --overwrite-output-dir
+    [[ $code -eq 0 && $(grep -o '"kl": *[0-9.e+-]*' <<<"$out" | tail -1 | grep -o '[0-9.e+-]*$') == 0 ]]
+    check $? "neither with $more" "$out$err"
+done
+expect 2 '--weight-dtype: the reference is read as bf16' "${full[@]}" --bf16 --weight-dtype fp8 --max-steps 1 --output-dir "$work/f1" \
+    --overwrite-output-dir
 run "${full[@]}" --learning-rate 1e-3 --max-steps 6 --save-steps 3 --json --logging-steps 6 --output-dir "$work/f2"
 awk -v k="$(grep -o '"kl": *[0-9.e+-]*' <<<"$out" | tail -1 | grep -o '[0-9.e+-]*$')" 'BEGIN { exit !(k > 0) }'
 check $? "weights that move have one" "$out$err"

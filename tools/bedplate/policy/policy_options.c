@@ -125,6 +125,13 @@ static bp_status policy_refuse(session *s)
                                            : "a reference needs --beta above 0",
                             "--ref-model");
     }
+    if (set->beta > 0.0 && lora->rank == 0 && strcmp(set->weight_dtype, "fp8") == 0) {
+        return bp_error_set(
+            &s->error, BP_ERR_USAGE, where,
+            "the reference is read as bf16, where trained weights are fp8; expected "
+            "auto with --beta above 0",
+            "--weight-dtype");
+    }
     const policy_rule *rule = policy_rule_find(set->loss_type);
     if (rule != NULL && policy_rule_pairs(rule) && !(set->beta > 0.0)) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,

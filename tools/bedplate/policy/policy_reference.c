@@ -55,7 +55,6 @@ static bp_status reference_plan(policy_reference *r)
 static void reference_settings(policy_reference *r, const settings *of)
 {
     reward_model_settings(&r->set, of, of->ref_model != NULL ? of->ref_model : of->model);
-    r->set.weight_dtype = of->weight_dtype;
     r->set.product_dtype = of->product_dtype;
     r->set.product_from = of->product_from;
     r->set.dequantize = true;
