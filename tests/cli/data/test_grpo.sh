@@ -213,6 +213,31 @@ P
 check $? "samples of completions in events and in the report"
 grep -q '<h2>Completions</h2>' "$work/told.html"
 check $? "and they have a heading"
+# Completions without a reward are neither best nor worst, and rewards of one name have columns of their own.
+cat >"$work/some.sh" <<'END'
+echo '{"name": "some", "version": "1"}'
+while read -r l; do
+    id=${l#*:}
+    id=${id%%,*}
+    if ((id % 8 == 0)); then echo "{\"id\": $id, \"skip\": true}"; else echo "{\"id\": $id, \"reward\": $((id % 8))}"; fi
+done
+END
+some=(train --task grpo --model "$work/warm" --data "$work/copy.jsonl" --max-steps 1 --logging-steps 1 --num-generations 8
+    --per-device-train-batch-size 16 --max-completion-length 4 --quiet --output-dir "$work/some" --overwrite-output-dir)
+run "${some[@]}" --reward 'regex:[0-4]' --reward 'regex:[5-9]'
+check $code "a run with two rewards of a name" "$err"
+python3 - "$work/some" <<'P'
+import json, sys
+def once(pairs):
+    assert len(pairs) == len(dict(pairs)), pairs
+    return dict(pairs)
+[log] = [json.loads(l, object_pairs_hook=once) for l in open(sys.argv[1] + "/events.jsonl") if '"event":"rollout"' in l]
+assert "rewards/regex/mean" in log and "rewards/regex_2/std" in log
+P
+check $? "names of columns are unique"
+run "${some[@]}" --reward-command "bash $work/some.sh"
+[[ $code -eq 0 ]] && grep '"event":"rollout"' "$work/some/events.jsonl" | tail -1 | grep -q '"best_reward":7,.*"worst_reward":1[,}]'
+check $? "the best and the worst of completions with rewards" "$(tail -3 "$work/some/events.jsonl")$err"
 run watch "$work/told" "$work/toy" --once
 grep -qE '^run .* loss +reward' <<<"$out" && grep -qE 'toy +120/120 .* 0\.9[0-9]+|toy +120/120 .* 1' <<<"$out"
 check $? "a table of several runs" "$out"

@@ -2,6 +2,7 @@
 /* Completions of a step in a line of the record. */
 #include "tools/bedplate/policy/policy_record.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/base/digest.h"
@@ -131,14 +132,24 @@ void policy_event_put(json_line *line, const policy_run *p, const metric_list *l
 {
     const uint32_t each = p->choice.generations;
     uint32_t best = 0, worst = 0;
+    bool any = false;
     for (uint32_t i = 0; i < list->count; i++) {
         line_real(line, list->of[i].name, list->of[i].value);
     }
     for (uint32_t g = 0; g < p->groups && best == worst; g++) {
-        best = worst = g * each;
-        for (uint32_t i = g * each; i < (g + 1) * each; i++) {
-            best = p->totals[i] > p->totals[best] ? i : best;
-            worst = p->totals[i] < p->totals[worst] ? i : worst;
+        uint32_t most = g * each, least;
+        while (most < (g + 1) * each && isnan(p->totals[most])) {
+            most++; /* a completion without a reward is neither */
+        }
+        least = most;
+        for (uint32_t i = most; i < (g + 1) * each; i++) {
+            most = p->totals[i] > p->totals[most] ? i : most;
+            least = p->totals[i] < p->totals[least] ? i : least;
+        }
+        if (most < (g + 1) * each && (!any || most != least)) {
+            any = true;
+            best = most;
+            worst = least;
         }
     }
     const rollout_row *row = &p->prompts.rows[p->chosen[best / each]];

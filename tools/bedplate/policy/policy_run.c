@@ -318,7 +318,8 @@ bp_status policy_start(policy_run *p, char *identity, size_t room)
     BP_TRY(p->recorded != NULL ? policy_open_recorded(p) : policy_ranks_open_rewards(p));
     p->rewards.model = p->model.owner != NULL ? &p->model : NULL;
     for (uint32_t f = 0; f < p->rewards.count; f++) {
-        const char *name = reward_name(&p->rewards, f);
+        char column[REWARD_COLUMN];
+        const char *name = reward_name(&p->rewards, f, column);
         snprintf(p->reward_names[2 * f], sizeof p->reward_names[0], "rewards/%s/mean", name);
         snprintf(p->reward_names[2 * f + 1], sizeof p->reward_names[0], "rewards/%s/std", name);
     }

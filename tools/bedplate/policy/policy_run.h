@@ -71,7 +71,7 @@ struct policy_run {
     policy_told told;
     policy_spread spread;
     policy_counts counts;
-    char reward_names[2 * REWARD_FUNCTIONS_MAX][REWARD_NAME_MAX + 16]; /* rewards/NAME/mean, /std */
+    char reward_names[2 * REWARD_FUNCTIONS_MAX][REWARD_COLUMN + 16]; /* rewards/NAME/mean, /std */
     uint64_t failures; /* of the reward command that were printed */
     bool differing;    /* it was printed that it answers differently */
     bp_source source;

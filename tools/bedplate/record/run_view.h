@@ -13,7 +13,7 @@ enum {
     VIEW_TEXT = 240,
     VIEW_LINE = 65536,
     VIEW_CLASSES = 12,
-    VIEW_METRICS = 40, /* of evaluations, beside their loss, and of steps with completions */
+    VIEW_METRICS = 64, /* of evaluations, beside their loss, and of steps with completions */
     VIEW_SAMPLES = 8,
     VIEW_CLOCK = 512,
     VIEW_COLUMNS = 64 /* of the plan over one step */

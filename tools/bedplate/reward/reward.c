@@ -3,6 +3,7 @@
 #include "tools/bedplate/reward/reward.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/number.h"
@@ -171,11 +172,22 @@ double reward_total(const reward_set *rewards, const double *scores)
     return any ? sum : (double)NAN;
 }
 
-const char *reward_name(const reward_set *rewards, uint32_t f)
+static const char *reward_own_name(const reward_set *rewards, uint32_t f)
 {
     return f < rewards->function_count   ? reward_builtin_name(&rewards->functions[f])
            : f < command_column(rewards) ? "model"
                                          : rewards->command.names[f - command_column(rewards)];
+}
+
+const char *reward_name(const reward_set *rewards, uint32_t f, char room[REWARD_COLUMN])
+{
+    const char *own = reward_own_name(rewards, f);
+    uint32_t same = 1;
+    for (uint32_t i = 0; i < f; i++) {
+        same += strcmp(reward_own_name(rewards, i), own) == 0 ? 1 : 0;
+    }
+    snprintf(room, REWARD_COLUMN, same > 1 ? "%.63s_%u" : "%.63s", own, same);
+    return room;
 }
 
 void reward_close(reward_set *rewards)

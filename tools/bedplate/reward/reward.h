@@ -42,12 +42,15 @@ bp_status reward_open_recorded(reward_set *rewards, const settings *set, uint32_
 bp_status reward_score(reward_set *rewards, const reward_case *cases, uint32_t count,
                        double *scores, bp_error *error) BP_MUST_CHECK;
 
+#define REWARD_COLUMN (REWARD_NAME_MAX + 16)
+
 /* The weighted sum of one completion's scores over those that are numbers, in their order; not a
  * number where none is. */
 double reward_total(const reward_set *rewards, const double *scores);
 
-/* The name of column f: that of the function without its arguments, or of the command's part. */
-const char *reward_name(const reward_set *rewards, uint32_t f);
+/* The name of column f: that of the function without its arguments, or of the command's part;
+ * behind an earlier column of the same name with _2, _3 .. Returns room. */
+const char *reward_name(const reward_set *rewards, uint32_t f, char room[REWARD_COLUMN]);
 
 /* Ends the command. Safe on a zeroed set. */
 void reward_close(reward_set *rewards);

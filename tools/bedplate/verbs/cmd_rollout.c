@@ -213,7 +213,8 @@ static void rollouts_put_rewards(rollouts *r, const double *scores)
     json_real(&r->out, "reward", reward_total(&r->rewards, scores), 17);
     json_open(&r->out, "rewards");
     for (uint32_t f = 0; f < r->rewards.count; f++) {
-        json_real(&r->out, reward_name(&r->rewards, f), scores[f], 17);
+        char name[REWARD_COLUMN];
+        json_real(&r->out, reward_name(&r->rewards, f, name), scores[f], 17);
     }
     json_close(&r->out);
 }
