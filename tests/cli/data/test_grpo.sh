@@ -280,6 +280,22 @@ no 2 '--packing: completions are not packed' --packing
 no 2 '--temperature: at temperature 0' --temperature 0
 expect 2 '--temperature: the option is for --task grpo' train --model tiny --data "$work/five.jsonl" --temperature 2 \
     --output-dir "$work/n"
+for option in top-entropy-quantile=0.5 num-iterations=2 epsilon=0.1 epsilon-high=0.3 delta=2 mask-truncated-completions slots=2 reward-weights=1 \
+    reward-log=x reward-check=3 reward-timeout=3s reward-on-failure=skip reward-memory-limit=1GiB reward-cpu-limit=3s; do
+    expect 2 "--${option%=*}: the option is for --task grpo" train --model tiny --data "$work/five.jsonl" "--$option" --output-dir "$work/n"
+done
+no 2 '--reward-model: the option is given twice' --reward-model "$work/warm" --reward-model "$work/toy"
+no 4 '--ref-model: there is no such directory or GGUF file: found ".*nowhere"' --beta 0.1 --ref-model "$work/nowhere"
+cp -r "$work/warm" "$work/wild"
+python3 - "$work/wild/model.safetensors" <<'P'
+import struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+start = 8 + struct.unpack("<Q", data[:8])[0]
+for at in range(start, len(data), 4):
+    data[at:at + 4] = struct.pack("<f", 1e38)
+open(sys.argv[1], "wb").write(data)
+P
+no 5 '--ref-model: a log-probability of the reference is not finite' --beta 0.1 --ref-model "$work/wild"
 no 2 '--beta: the reference is the model as it begins, so it needs a directory with weights' --beta 0.1
 no 2 '--ref-model: a reference needs --beta above 0' --ref-model "$work/warm"
 no 2 '--beta: this loss type' --beta 0.1 --lora-r 2 --loss-type rloo

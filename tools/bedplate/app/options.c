@@ -88,7 +88,8 @@ static bp_status options_once(reading *r, const asked *a, const option *which)
     if (before->text != NULL && which->kind != OPTION_LIST) {
         options_origin(*before, one);
         options_origin(a->name, other);
-        if (strcmp(one, other) != 0) {
+        const bool single = which->offset == offsetof(settings, reward_model); /* not a list */
+        if (single || strcmp(one, other) != 0) {
             output_print(stderr,
                          "bedplate: %s: the option is given twice: found %s and %s, expected one "
                          "of them (both are --%s)\n",

@@ -38,14 +38,16 @@ bp_status policy_check_others(session *s)
 {
     static const char *const own[] = {"reward",          "reward-command",        "reward-model",
                                       "num-generations", "max-completion-length", "scale-rewards",
-                                      "temperature"};
+                                      "temperature", "top-entropy-quantile", "num-iterations", "epsilon", "epsilon-high", "delta", "mask-truncated-completions", "slots", "reward-weights", "reward-log", "reward-check", "reward-timeout", "reward-on-failure", "reward-memory-limit", "reward-cpu-limit"};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         if (option_said(s->set, own[i])) {
             char name[64] = "--";
             strcat(name, own[i]);
             return bp_error_set(&s->error, BP_ERR_USAGE, where,
-                                "the option is for --task grpo (a teacher has "
-                                "--distill-temperature)",
+                                strcmp(own[i], "temperature") == 0
+                                    ? "the option is for --task grpo (a teacher has "
+                                      "--distill-temperature)"
+                                    : "the option is for --task grpo",
                                 name);
         }
     }

@@ -2,6 +2,9 @@
 /* A reference of whole weights. */
 #include "tools/bedplate/policy/policy_reference.h"
 
+#include <string.h>
+#include <sys/stat.h>
+
 #include "tools/bedplate/app/process_memory.h"
 #include "tools/bedplate/record/record_files.h"
 #include "tools/bedplate/reward/reward_model.h"
@@ -25,6 +28,13 @@ static bp_status reference_plan(policy_reference *r)
     session *s = &r->s;
     const bp_spec *of = &r->owner->spec;
     const char *option = r->owner->set->ref_model != NULL ? "--ref-model" : "--beta";
+    struct stat is;
+    if (r->owner->set->ref_model != NULL && stat(r->set.model, &is) != 0) {
+        const bp_status status = bp_error_set(&s->error, BP_ERR_DATA, where,
+                                              "there is no such directory or GGUF file", option);
+        bp_error_found(&s->error, r->set.model, strlen(r->set.model));
+        return status;
+    }
     BP_TRY(session_begin(s, &r->set));
     if (!s->directory || !s->weights) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,

@@ -514,6 +514,18 @@ static bp_status policy_swap_adapters(policy_run *p, bool away)
     return BP_OK;
 }
 
+static bp_status policy_check_reference(policy_run *p)
+{
+    for (uint32_t k = 0; k < p->first[p->count]; k++) {
+        if (!isfinite(p->ref[k])) {
+            return bp_error_set(&p->s->error, BP_ERR_NONFINITE, where,
+                                "a log-probability of the reference is not finite",
+                                p->s->set->ref_model != NULL ? "--ref-model" : "--beta");
+        }
+    }
+    return BP_OK;
+}
+
 static bp_status policy_refer(policy_run *p)
 {
     if (p->ref == NULL) {
@@ -523,7 +535,7 @@ static bp_status policy_refer(policy_run *p)
         bp_status status = policy_reference_begin(&p->reference);
         status = status == BP_OK ? policy_judge(p, &p->reference.s, p->ref) : status;
         policy_reference_end(&p->reference);
-        return status;
+        return status == BP_OK ? policy_check_reference(p) : status;
     }
     if (p->adapters.address == NULL) {
         p->adapters.bytes = 0;
@@ -534,7 +546,7 @@ static bp_status policy_refer(policy_run *p)
     BP_TRY(policy_swap_adapters(p, true));
     const bp_status status = policy_judge(p, p->s, p->ref);
     BP_TRY(policy_swap_adapters(p, false));
-    return status;
+    return status == BP_OK ? policy_check_reference(p) : status;
 }
 
 static bp_status policy_generate(policy_run *p, uint64_t batch)
