@@ -36,9 +36,27 @@ void policy_resolve(settings *set)
 /* Options that would do nothing with another task. */
 bp_status policy_check_others(session *s)
 {
-    static const char *const own[] = {"reward",          "reward-command",        "reward-model",
-                                      "num-generations", "max-completion-length", "scale-rewards",
-                                      "temperature", "top-entropy-quantile", "num-iterations", "epsilon", "epsilon-high", "delta", "mask-truncated-completions", "slots", "reward-weights", "reward-log", "reward-check", "reward-timeout", "reward-on-failure", "reward-memory-limit", "reward-cpu-limit"};
+    static const char *const own[] = {"reward",
+                                      "reward-command",
+                                      "reward-model",
+                                      "num-generations",
+                                      "max-completion-length",
+                                      "scale-rewards",
+                                      "temperature",
+                                      "top-entropy-quantile",
+                                      "num-iterations",
+                                      "epsilon",
+                                      "epsilon-high",
+                                      "delta",
+                                      "mask-truncated-completions",
+                                      "slots",
+                                      "reward-weights",
+                                      "reward-log",
+                                      "reward-check",
+                                      "reward-timeout",
+                                      "reward-on-failure",
+                                      "reward-memory-limit",
+                                      "reward-cpu-limit"};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         if (option_said(s->set, own[i])) {
             char name[64] = "--";
