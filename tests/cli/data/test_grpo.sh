@@ -63,6 +63,18 @@ check $? "plan: both phases" "$out$err"
 run "${how[@]}" --max-steps 1 --json --output-dir "$work/l"
 [[ $code -eq 0 && $(json arena_bytes) -eq $planned ]]
 check $? "the bytes of the run are those of the plan" "$out$err"
+# Without data the plan has the memory to read prompts with: it is no less than what a run takes.
+bare=(--task grpo --model tiny --reward places --num-generations 8 --per-device-train-batch-size 32 --max-completion-length 4 --max-seq-length 7)
+run plan "${bare[@]}" --json
+planned=$(($(json arena_bytes) + $(json host_bytes)))
+peak=$(python3 - "$program" train "${bare[@]}" --data "$work/five.jsonl" --max-steps 2 --quiet --output-dir "$work/l" --overwrite-output-dir <<'P'
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
+P
+)
+[[ $planned -ge ${peak:-$((planned + 1))} ]]
+check $? "the plan without data: $planned bytes for $peak"
 expect 0 '^generating  [0-9,]+ bytes with the state, 8 sequences of 64 tokens at once' \
     plan --task grpo --model tiny --reward think --max-seq-length 64 --max-completion-length 32
 expect 2 '--max-seq-length: a row has no room for a prompt' plan --task grpo --model tiny --max-seq-length 64 --max-completion-length 64

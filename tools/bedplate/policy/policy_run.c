@@ -225,7 +225,7 @@ bp_status policy_plan(policy_run *p, session *s)
         p->groups = p->count / p->choice.generations;
         p->iterations = (uint32_t)set->num_iterations;
     }
-    s->reference_bytes += policy_lay_out(p, NULL) + p->prompts.held.bytes + p->prompts.work.bytes +
+    s->reference_bytes += policy_lay_out(p, NULL) + p->prompts.held.bytes + rollout_prompts_work() +
                           reward_model_bytes(&p->model) + policy_reference_bytes(&p->reference);
     return BP_OK;
 }

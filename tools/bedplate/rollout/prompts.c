@@ -344,6 +344,11 @@ bp_status rollout_prompts_open(rollout_prompts *p, session *s, const path_list *
     return prompts_read(p, (int32_t *)(void *)(at + rows), at + rows + ids);
 }
 
+uint64_t rollout_prompts_work(void)
+{
+    return WORK_BYTES;
+}
+
 void rollout_prompts_close(rollout_prompts *p)
 {
     memory_give_back(&p->held);

@@ -59,6 +59,9 @@ bp_status rollout_prompts_values(rollout_prompts *p, const rollout_row *row,
 /* How many of `messages` are the prompt: all but an assistant's last turn. */
 uint32_t rollout_prompt_turns(const bp_jinja_value *messages);
 
+/* Bytes to read prompts with, of any data. */
+uint64_t rollout_prompts_work(void);
+
 /* A completion as text: well-formed UTF-8, to which special tokens give nothing. Owned memory,
  * which grows as it must; all zero at first. */
 typedef struct rollout_text {
