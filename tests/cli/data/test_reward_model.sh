@@ -217,7 +217,7 @@ check $? "and so is that of the run" "$out$err"
 # What is no reward model.
 no() {
     rm -rf "$work/n"
-    expect "$1" "$2" "${how[@]}" --max-steps 1 --output-dir "$work/n" --reward-model "$3"
+    expect "$1" "$2" "${how[@]:0:7}" "${how[@]:9}" --max-steps 1 --output-dir "$work/n" --reward-model "$3"
 }
 no 4 '--reward-model: a reward model is a directory with weights and config.json: found ".*missing"' "$work/missing"
 no 4 '--reward-model: a reward model is a directory' tiny
