@@ -439,7 +439,7 @@ static const option table[] = {
      "0", "SIZE", false, "the address space of the reward command; 0: no limit"},
     {"reward-cpu-limit", OPTION_TIME, REWARDS | COMMAND_REPLAY, AT(reward_cpu), 0, 1e9, "0", "TIME",
      false, "the processor time of the reward command; 0: no limit"},
-    {"reward-log", OPTION_TEXT, REWARDS | COMMAND_REPLAY, AT(reward_log), 0, 0, NULL, "FILE", false,
+    {"reward-log", OPTION_TEXT, REWARDS, AT(reward_log), 0, 0, NULL, "FILE", false,
      "the file for what the reward command writes to standard error"},
     {"distill", OPTION_TEXT, LEARNS | COMMAND_REPLAY, AT(distill), 0, 0, NULL, "FILE", false,
      "knowledge distillation from the teacher's logits, a file of `bedplate distill`. The loss is "

@@ -196,16 +196,10 @@ static bp_status settings_check_teacher(const settings *to, const char *run, siz
 /* How it is computed is the replay's own choice. */
 static void settings_execution(settings *to, const settings *asked)
 {
-    static const char *const own[] = {"device",
-                                      "threads",
-                                      "kernels",
-                                      "gradient-checkpointing",
-                                      "arena",
-                                      "alignment",
-                                      "reward-timeout",
-                                      "reward-memory-limit",
-                                      "reward-cpu-limit",
-                                      "reward-log"};
+    static const char *const own[] = {
+        "device",          "threads",   "kernels",        "gradient-checkpointing",
+        "arena",           "alignment", "reward-timeout", "reward-memory-limit",
+        "reward-cpu-limit"};
     to->device = asked->device;
     to->threads = asked->threads;
     to->kernels = asked->kernels;
@@ -215,7 +209,6 @@ static void settings_execution(settings *to, const settings *asked)
     to->reward_timeout = asked->reward_timeout;
     to->reward_memory = asked->reward_memory;
     to->reward_cpu = asked->reward_cpu;
-    to->reward_log = asked->reward_log;
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         const uint32_t index = option_index(option_find(own[i], strlen(own[i])));
         to->given[index] = asked->given[index];

@@ -406,7 +406,7 @@ static bp_status replay_rewards(void *user, uint64_t step, const char **rewards,
 static bp_status replay_check_asked(replay *r)
 {
     static const char *const limits[] = {"reward-timeout", "reward-memory-limit",
-                                         "reward-cpu-limit", "reward-log"};
+                                         "reward-cpu-limit"};
     if (r->set->ask_rewards && !policy_asked(&r->run)) {
         return bp_error_set(&r->error, BP_ERR_USAGE, where, "the run is not of --task grpo",
                             "--ask-rewards");
