@@ -75,6 +75,10 @@ static bp_status read_row(const bp_family *family, const bp_row *row, const char
             used += add_required(other, json + used, sizeof json - (size_t)used);
         }
     }
+    /* The usual heads of GLM-4.5 do not divide its usual width. */
+    if (strcmp(family->model_type, "glm4_moe") == 0 && strcmp(row->key, "head_dim") != 0) {
+        used += snprintf(json + used, sizeof json - (size_t)used, ", \"head_dim\": 128");
+    }
     used += add_window(family, row, json + used, sizeof json - (size_t)used);
     snprintf(json + used, sizeof json - (size_t)used, ", \"%s\": %s}", row->key, value);
     return read_text(json, config, error);

@@ -303,9 +303,11 @@ static void values_that_say_nothing(void **state)
             "'relative_attention': true, 'position_buckets': 8, 'norm_rel_ebd': 'layer_norm', "
             "'share_att_key': true, 'pos_att_type': 'p2c|c2p', 'position_biased_input': false";
         const bool granite = strcmp(family->model_type, "granitemoehybrid") == 0;
+        const bool glm = strcmp(family->model_type, "glm4_moe") == 0;
         const char *members = family == &bp_family_mlp       ? "'input_size': 1"
                               : family == &bp_family_deberta ? deberta
                               : granite                      ? "'num_local_experts': 0"
+                              : glm                          ? "'head_dim': 128"
                                                              : "'other': 1";
         assert_ptr_equal(config_of(family->model_type, members).family, family);
     }
