@@ -130,15 +130,19 @@ double bp_adapter_scale(const bp_lora *lora, bp_lora_part part)
     return part.alpha / (lora->rank_stabilized ? sqrt(rank) : rank);
 }
 
+bp_lora_part bp_adapter_part_of(const bp_lora *lora, const char *name, size_t length)
+{
+    return lora->choose != NULL ? lora->choose(lora, name, length)
+                                : (bp_lora_part){lora->rank, lora->alpha};
+}
+
 bp_lora_part bp_adapter_part(const bp_builder *builder, uint32_t parameter)
 {
-    const bp_lora *lora = &builder->spec->lora;
     const char *name = bp_build_name(builder, parameter);
     /* Weights of experts are parameters that a target names, not modules: their whole name. */
     const size_t length =
         bp_adapter_experts(builder, parameter) ? strlen(name) : bp_adapter_module_length(name);
-    return lora->choose != NULL ? lora->choose(lora, name, length)
-                                : (bp_lora_part){lora->rank, lora->alpha};
+    return bp_adapter_part_of(&builder->spec->lora, name, length);
 }
 
 static bool is_target(const char *target, const char *name, size_t length)

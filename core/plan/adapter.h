@@ -37,6 +37,9 @@ bool bp_adapter_table(const bp_builder *builder, uint32_t parameter);
  * magnitudes. */
 bool bp_adapter_convolution(const bp_builder *builder, uint32_t parameter);
 
+/* Rank and alpha of the adapter that a name of `length` bytes gets: spec's, or what is chosen. */
+bp_lora_part bp_adapter_part_of(const bp_lora *lora, const char *name, size_t length);
+
 /* Whether a weight is that of all experts of a layer, (experts, out, in), which a target that ends
  * with its last two words may name ("experts.gate_up_proj"), though no "all-linear" does, as with
  * PEFT's target_parameters. Each expert has its own A and B: (experts, r, in) and (experts, out,

@@ -76,7 +76,9 @@ struct bp_lora {
     const uint32_t *tokens; /* whose rows of the token embedding are trained; the caller's */
     uint32_t token_count;
     /* NULL: what the targets name, with the rank and alpha above. Else asked in their place for
-     * each dense layer of the blocks, by its module's name of `length` bytes. */
+     * each dense layer of the blocks, by its module's name of `length` bytes. Which weights of
+     * experts have adapters the targets say in any case: it is asked for the rank and alpha of each
+     * by the weight's whole name. */
     bp_lora_part (*choose)(const bp_lora *lora, const char *module, size_t length);
     const void *context; /* choose's */
 };

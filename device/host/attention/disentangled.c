@@ -45,7 +45,7 @@ static uint64_t disentangled_rounded(uint64_t count)
     return bp_size_align(count, BP_LANES);
 }
 
-/* Floats of a workspace: `matrices` of (T, D), `tables` of (rows, D), and three rows. */
+/* Floats of a workspace: `matrices` of (T, D), `tables` of (rows, D), four rows of T, one of D. */
 static uint64_t disentangled_floats(const bp_attention_disentangled_forward_scalars *s,
                                     uint64_t matrices, uint64_t tables)
 {

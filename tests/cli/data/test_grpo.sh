@@ -130,7 +130,6 @@ run replay "$work/on2"
 [[ $code -eq 0 ]] && grep -q '^6 of 6 steps proven' <<<"$out"
 check $? "online DPO, replayed" "$out$err"
 
-# Numbers by their usual names and samples of completions, where runs are looked at.
 # Whole weights against the model as it began, whose weights are read in bytes that the phases share.
 # verifies policy-11.35dc
 full=(train --task grpo --model "$work/warm" --data "$work/copy.jsonl" --reward places --per-device-train-batch-size 64 --max-completion-length 4
@@ -196,6 +195,7 @@ run "${full[@]}" --max-steps 1 --json --output-dir "$work/f6" --overwrite-output
 [[ $code -eq 0 && $(json arena_bytes) -eq $planned && $planned -gt 0 ]]
 check $? "the bytes of the run are those of the plan" "$planned $out$err"
 
+# Numbers by their usual names and samples of completions: events, TensorBoard, watch and report.
 # verifies policy-9.82a1
 run train --task grpo --model "$work/warm" --data "$work/copy.jsonl" --reward places --reward 'regex:[0-4]' --max-steps 4 --logging-steps 2 --lora-r 2 \
     --beta 0.1 --per-device-train-batch-size 32 --max-completion-length 4 --report-to tensorboard --output-dir "$work/told"

@@ -32,14 +32,14 @@ run train --model tiny --data "$work/digits.jsonl" --max-steps 250 --per-device-
     --quiet --output-dir "$work/policy"
 check $code "a policy" "$err"
 
-# verifies reward-8.d683
+# verifies reward-8.0c8b
 sample=(rollout --model "$work/policy" --data "$work/five.jsonl" --num-generations 4 --max-completion-length 4 --temperature 0.7)
 for model in rm other; do
     run "${sample[@]}" --reward-model "$work/$model" --output "$work/s.jsonl"
     check $code "rollout with $model" "$err"
     ! grep -q 'its tokenizer is another one' <<<"$err"
     [[ $? -eq $([[ $model == other ]] && echo 1 || echo 0) ]]
-    check $? "another tokenizer is told: $model" "$err"
+    check $? "another tokenizer is reported: $model" "$err"
     python3 - "$work" <<'P'
 import json, sys
 w = sys.argv[1]
@@ -180,7 +180,7 @@ ended=$(grep -o '"rewards/model/mean": *[0-9.e+-]*' <<<"$out" | tail -1 | grep -
 [[ $code -eq 0 ]] && awk -v a="$began" -v b="$ended" 'BEGIN { exit !(b > a + 0.05) }'
 check $? "the model's reward grows: $began to $ended" "$err"
 
-# Texts that are longer than the model's positions have no reward, which is told, and count for nothing.
+# Texts that are longer than the model's positions have no reward, which the program reports.
 run train --model tiny-llama --task regression --data "$work/rm.jsonl" --max-steps 2 --per-device-train-batch-size 16 --max-seq-length 16 \
     --quiet --output-dir "$work/short"
 sed -i 's/"max_position_embeddings": [0-9]*/"max_position_embeddings": 5/' "$work/short/config.json"

@@ -159,6 +159,12 @@ run train --model $golden/t5 --task token-classification --data "$work/tags.txt"
     --load-in-4bit --bnb-4bit-blocksize 32 --target-modules all-linear --quiet --output-dir "$work/kl"
 [[ $code -eq 0 ]] && grep -aq 'base_model.model.transformer.encoder.block.1.layer.0.SelfAttention.q.lora_A' "$work/kl/adapter_model.safetensors"
 check $? "t5: adapters with PEFT's names" "$err"
+run plan --model $golden/t5 --data "$work/pairs.jsonl" --json
+[[ $code -eq 0 && $(json task) == embedding ]]
+check $? "t5: its task is that of an encoder" "$out$err"
+run train --model $golden/t5 --task embedding --data "$work/pairs.jsonl" --max-seq-length 16 --max-steps 1 --quiet --output-dir "$work/ke"
+[[ $code -eq 0 ]] && grep -A1 '"architectures"' "$work/ke/config.json" | grep -q '"T5EncoderModel"'
+check $? "t5: and so is its class" "$err$(grep -A1 architectures "$work/ke/config.json")"
 expect 2 'T5ForSequenceClassification. has a decoder' plan --model $golden/t5 --task classification
 expect 2 'the decoder is not implemented' plan --model $golden/t5 --task causal-lm
 cp -r $golden/t5 "$work/u"

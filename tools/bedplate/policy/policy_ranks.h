@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Completions of a step on several ranks: each generates those of some prompts, then all have all.
- * Rank 0 alone asks the reward command. What a completion is hangs on its names and the weights,
- * so that the number of ranks changes nothing. */
+ * Rank 0 alone asks the reward command. A completion depends on the weights and on random numbers
+ * named by step, row, generation and position, so the number of ranks changes nothing. */
 #ifndef BP_BEDPLATE_POLICY_RANKS_H
 #define BP_BEDPLATE_POLICY_RANKS_H
 

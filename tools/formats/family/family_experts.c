@@ -8,11 +8,11 @@
 
 #define EXPERTS_MOST 4096
 
-/* The number of experts has another name in files that transformers 5 wrote. */
 #define ROWS_BALANCE(coefficient_)                                                                 \
     ROW_FLAG("output_router_logits", LLAMA(balances), false),                                      \
         ROW_REAL("router_aux_loss_coef", LLAMA(balance), 1e6, coefficient_, NONE)
 
+/* The number of experts has another name in files that transformers 5 wrote. */
 #define ROWS_EXPERTS(experts_, chosen_, coefficient_)                                              \
     ROW_COUNT("num_experts", LLAMA(experts), EXPERTS_MOST, experts_, NONE),                        \
         ROW_ALIAS("num_local_experts", LLAMA(experts), EXPERTS_MOST),                              \

@@ -7,9 +7,9 @@
 
 #include "tools/formats/files/stream_file.h"
 
-#define FREQUENCIES_MAX      512      /* heads up to 1024 wide */
-#define PACKED_MOST          65504.0f /* half precision's largest */
-#define QUANTISATION_VERSION 2u       /* gguf-py's GGML_QUANT_VERSION */
+#define FREQUENCIES_MAX      512              /* heads up to 1024 wide */
+#define PACKED_MOST          (127 * 65504.0f) /* 127 steps of half precision's largest */
+#define QUANTISATION_VERSION 2u               /* gguf-py's GGML_QUANT_VERSION */
 
 typedef struct exporting {
     const bp_weight_source *source;
@@ -141,11 +141,21 @@ typedef struct packing {
     bp_error *error;
 } packing;
 
-/* A block's steps are in half precision: a tensor beyond its range, or with NaNs, has no blocks. */
-static bp_status packing_fits(const packing *p)
+/* The block of the values that are held. Its steps are in half precision: numbers beyond what a
+ * type has steps for, and NaNs, are in no block. */
+static bp_status packing_make(const packing *p, uint8_t block[BP_PACKED_ELEMENTS])
 {
+    float values[BP_PACKED_ELEMENTS];
+    bool fits = true;
     for (uint32_t i = 0; i < p->held; i++) {
-        if (!(fabsf(p->values[i]) <= PACKED_MOST)) {
+        fits = fits && fabsf(p->values[i]) <= PACKED_MOST;
+    }
+    if (fits) {
+        p->type->write(p->values, block);
+        bp_packed_values(p->type, block, 0, p->held, values);
+    }
+    for (uint32_t i = 0; i < p->held; i++) {
+        if (!fits || !isfinite(values[i])) {
             return bp_error_set(p->error, BP_ERR_DATA, "gguf",
                                 "a weight is not a number, or too large for the type that is asked "
                                 "for",
@@ -167,8 +177,7 @@ static bp_status gguf_export_pack(void *user, const void *elements, size_t bytes
         from += some;
         left -= some;
         if (p->held == p->type->elements) {
-            BP_TRY(packing_fits(p));
-            p->type->write(p->values, block);
+            BP_TRY(packing_make(p, block));
             p->held = 0;
             BP_TRY(bp_gguf_data_add(p->writer, block, p->type->bytes));
         }

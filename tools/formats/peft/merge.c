@@ -227,9 +227,7 @@ static bp_status load_factors(const bp_lora *lora, bp_tensor_set *set, const bp_
     static const uint64_t one[2] = {1, 1};
     char name[NAME_BYTES];
     const bp_lora_part part =
-        lora->choose != NULL
-            ? lora->choose(lora, wanted->name, bp_adapter_module_length(wanted->name))
-            : (bp_lora_part){lora->rank, lora->alpha};
+        bp_adapter_part_of(lora, wanted->name, bp_adapter_module_length(wanted->name));
     if (part.rank == 0) { /* a tensor of it would be nobody's */
         return BP_OK;
     }
@@ -283,9 +281,7 @@ static bp_status load_experts(const bp_lora *lora, bp_tensor_set *set, const bp_
     }
     char *end = module + strlen(module);
     pair->experts = wanted->shape[0];
-    const bp_lora_part part = lora->choose != NULL
-                                  ? lora->choose(lora, wanted->name, strlen(wanted->name))
-                                  : (bp_lora_part){lora->rank, lora->alpha};
+    const bp_lora_part part = bp_adapter_part_of(lora, wanted->name, strlen(wanted->name));
     pair->rank = part.rank;
     pair->scale = (float)bp_adapter_scale(lora, part);
     pair->in = wanted->shape[2];

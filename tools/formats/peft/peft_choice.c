@@ -219,7 +219,7 @@ static bp_lora_part choose_by(const bp_lora *lora, const char *module, size_t le
 {
     const bp_peft_choice *choice = lora->context;
     /* PEFT's target_parameters heed patterns, but neither layers nor what is excluded. */
-    const bool experts = module[length] == '\0' && strstr(module, ".experts.") != NULL;
+    const bool experts = bp_adapter_names_experts(module, NULL);
     const bool targeted = is_all(&choice->targets) || list_has(&choice->targets, module, length);
     const bool other_layer = choice->layer_count > 0 &&
                              !is_whole_name(&choice->targets, module, length) &&
