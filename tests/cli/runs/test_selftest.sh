@@ -29,12 +29,16 @@ check $? "the one at the start is an event" "$(grep selftest "$work/run/events.j
 cat >"$work/sick.c" <<'C'
 #include <stdlib.h>
 #include <unistd.h>
-static int sick;
-__attribute__((constructor)) static void begin(void) { sick = access(getenv("SICK"), F_OK) == 0; }
+static int sick, dies, always;
+__attribute__((constructor)) static void begin(void) {
+    sick = access(getenv("SICK"), F_OK) == 0;
+    dies = sick && getenv("SICK_DIES");
+    always = sick && getenv("SICK_ALWAYS");
+}
 static unsigned calls;
 double fma(double a, double b, double c) {
-    if (sick && getenv("SICK_DIES")) __builtin_trap();
-    if (sick && getenv("SICK_ALWAYS")) return a * b + c;
+    if (dies) __builtin_trap();
+    if (always) return a * b + c;
     return sick && ++calls % 1000 == 0 ? 1e-3 + a * b + c : __builtin_fma(a, b, c);
 }
 C
