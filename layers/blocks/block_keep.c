@@ -3,31 +3,18 @@
  * values and nodes. */
 #include "layers/nodes/node_kinds.h"
 
-uint64_t value_rows(const bp_value *value)
+uint32_t block_reduced(const block_masks *masks, uint32_t target, uint32_t there, uint32_t *exact)
 {
-    uint64_t rows = 1;
-    for (uint32_t i = 0; i + 1 < BP_RANK_MAX && value->shape[i + 1] != 0; i++) {
-        rows *= value->shape[i];
+    const uint32_t reduced = masks->packs | masks->derives;
+    uint32_t want = target & reduced & ~there;
+    *exact = target & ~reduced;
+    for (uint32_t i = masks->nodes; i-- > 0;) {
+        if ((masks->outs[i] & want & masks->derives) != 0) {
+            want |= masks->ins[i] & reduced & ~there;
+            *exact |= masks->ins[i] & ~reduced;
+        }
     }
-    return rows;
-}
-
-uint64_t value_width(const bp_value *value)
-{
-    uint64_t width = value->shape[0];
-    for (uint32_t i = 1; i < BP_RANK_MAX && value->shape[i] != 0; i++) {
-        width = value->shape[i];
-    }
-    return width;
-}
-
-bool value_same_shape(const bp_value *a, const bp_value *b)
-{
-    bool same = a->statistics == b->statistics;
-    for (uint32_t i = 0; i < BP_RANK_MAX; i++) {
-        same = same && a->shape[i] == b->shape[i];
-    }
-    return same;
+    return want;
 }
 
 /* The product whose output a GELU alone reads, and so can be made with it by one op. */

@@ -42,20 +42,6 @@ void block_masks_pack(const bp_builder *builder, const bp_block *block, block_ma
     masks->keepable &= ~masks->derives;
 }
 
-uint32_t block_reduced(const block_masks *masks, uint32_t target, uint32_t there, uint32_t *exact)
-{
-    const uint32_t reduced = masks->packs | masks->derives;
-    uint32_t want = target & reduced & ~there;
-    *exact = target & ~reduced;
-    for (uint32_t i = masks->nodes; i-- > 0;) {
-        if ((masks->outs[i] & want & masks->derives) != 0) {
-            want |= masks->ins[i] & reduced & ~there;
-            *exact |= masks->ins[i] & ~reduced;
-        }
-    }
-    return want;
-}
-
 bp_ref block_packed_buffer(const block_run *run, uint32_t value, bp_class class_of)
 {
     const bp_value *v = &run->block->value[value];

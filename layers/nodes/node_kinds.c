@@ -5,26 +5,6 @@
 #include "layers/nodes/activate.h"
 #include "layers/nodes/adapter.h"
 
-bp_ref node_make_gradient(const block_run *run, uint32_t value)
-{
-    const bp_value *v = &run->block->value[value];
-    return bp_build_buffer(run->builder, BP_CLASS_WORKSPACE, bp_build_working(run->builder),
-                           value_rows(v), value_width(v), v->gradient);
-}
-
-void node_add_gradient(block_run *run, uint32_t value, bp_ref d, uint64_t numbers)
-{
-    if (!bp_ref_present(run->grad[value])) {
-        run->grad[value] = d;
-        return;
-    }
-    const int64_t count = (int64_t)numbers;
-    const bp_dropout_scalars sum = {.count = count, .per_sample = count};
-    const bp_dropout_operands parts = {
-        .y = run->grad[value], .x = d, .residual = run->grad[value], .step = run->builder->step};
-    bp_build_dropout(run->builder, &parts, &sum);
-}
-
 /* Norms. */
 
 static bool norm_fits(const bp_block *block, const bp_node *node)
