@@ -94,11 +94,9 @@ typedef struct bp_parameter {
     uint32_t gradient;       /* buffer; BP_NO_BUFFER until backward needs it */
     bool gradient_written;   /* in the program being emitted, or before it */
     uint32_t gradient_stage; /* that has written it last */
-    bp_ref root; /* its sum over all virtual ranks, F32; absent where there is one virtual rank */
-    uint64_t root_first; /* the element of the parameter that it begins with */
-    uint32_t sum;        /* buffer of gradients added up in 8 bits; BP_NO_BUFFER: none yet */
-    uint32_t chunk_sum;  /* F32 buffer of its gradient while chunks add to it; BP_NO_BUFFER: none */
-    bp_ref chunk_into;   /* where that goes */
+    uint32_t sum;            /* buffer of gradients added up in 8 bits; BP_NO_BUFFER: none yet */
+    uint32_t chunk_sum; /* F32 buffer of its gradient while chunks add to it; BP_NO_BUFFER: none */
+    bp_ref chunk_into;  /* where that goes */
     uint32_t state[BP_PARAMETER_STATES_MAX]; /* optimizer's buffers; BP_NO_BUFFER unused */
     bp_acquired acquired;                    /* the passes' own */
 } bp_parameter;
@@ -159,12 +157,10 @@ typedef struct bp_builder {
                            of it lie over them */
     bool loss_written;  /* the result's loss_sum was written earlier in the group */
     bool loss_counted;  /* this is a second backward: its losses are in the sum already */
-    bp_ref control_before; /* and this the control block before the decision, which may have moved
-                              the loss scale; absent where there is none */
-    bp_accumulate fold;    /* what apply emits */
-    bp_ref norms;          /* F64, the gradients' partial sums of squares; absent: not made yet */
-    uint64_t norms_used;   /* how many of them are written, where they come stage by stage */
-    char *names;           /* of the parameters: the graph's, or of one that counts its own */
+    bp_accumulate fold; /* what apply emits */
+    bp_ref norms;       /* F64, the gradients' partial sums of squares; absent: not made yet */
+    uint64_t norms_used; /* how many of them are written, where they come stage by stage */
+    char *names;         /* of the parameters: the graph's, or of one that counts its own */
     uint32_t names_used;
     uint32_t names_limit;
     void *scratch;          /* the model's, of bp_model.scratch bytes, aligned for any object; what
@@ -216,7 +212,8 @@ static inline bool bp_build_weight_shared(const bp_builder *builder, uint32_t in
 /* The control block with the loss scale that gradients carry. */
 static inline bp_ref bp_build_loss_control(const bp_builder *builder)
 {
-    return bp_ref_present(builder->control_before) ? builder->control_before : builder->control;
+    const bp_ref before = builder->passes.control_before;
+    return bp_ref_present(before) ? before : builder->control;
 }
 
 /* The name of a parameter, which is that of its weight. */

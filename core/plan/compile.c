@@ -89,11 +89,6 @@ static bp_status check_quantised(const bp_builder *builder)
                                                                             : "load-in-4bit");
 }
 
-bool compile_goes_fp8(const bp_builder *builder, uint32_t index)
-{
-    return builder->spec->weights == BP_WEIGHT_FP8 && bp_adapter_dense(builder, index);
-}
-
 /* What was asked to be in fp8 has to be there. */
 static bp_status check_fp8(const bp_builder *builder)
 {
@@ -378,7 +373,8 @@ void compile_update(bp_builder *builder)
     }
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         bp_parameter *parameter = &builder->parameters[i];
-        const bool formed = parameter->gradient != BP_NO_BUFFER || bp_ref_present(parameter->root);
+        const bool formed =
+            parameter->gradient != BP_NO_BUFFER || bp_ref_present(parameter->acquired.root);
         parameter->ready = parameter->trainable && formed;
         parameter->ready_first = 0;
         parameter->ready_count = parameter->count;
@@ -618,14 +614,6 @@ bp_status bp_compile_run(bp_compile *compile, bp_builder *builder, bp_graph *gra
 /* How much of everything compiling a spec needs: closed forms for what follows from
  * the spec, a counted emission for the tables of its programs. */
 
-#define PREFILL_ROWS_DEFAULT 32
-
-uint32_t bp_compile_prefill_rows(const bp_spec *spec)
-{
-    uint32_t rows = spec->prefill_rows != 0 ? spec->prefill_rows : PREFILL_ROWS_DEFAULT;
-    return rows < spec->generate_context ? rows : spec->generate_context;
-}
-
 uint64_t bp_compile_logits_rows(const bp_spec *spec)
 {
     if (!spec->evaluate || !spec->keep_logits) {
@@ -721,7 +709,8 @@ static uint64_t compile_counted(const bp_spec *spec, bool named)
     bp_arena count;
     bp_compile compile = {0};
     emission_parts parts;
-    void *rows, *map;
+    bp_shards map;
+    void *rows;
     bp_arena_count(&count);
     bp_status status = compile_parts(spec, named, &count, &parts);
     status = status == BP_OK ? compile_tables(&compile, spec, &count) : status;
@@ -752,6 +741,7 @@ bp_status compile_emission(bp_builder *builder, bp_graph *graph, const bp_spec *
     }
     bp_build_init(builder, graph, spec, parts.parameters, count);
     graph->alignment = spec->device_options.alignment;
+    builder->passes.order = bp_passes_order;
     builder->scratch = parts.scratch;
     builder->names = parts.names;
     builder->names_limit = named ? (uint32_t)((size_t)count * BP_BUFFER_NAME_MAX) : 0;

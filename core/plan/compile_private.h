@@ -18,7 +18,7 @@
 /* The rows that compile_share_out deals from, of as many parameters as there may be, and its map;
  * neither where no state is shared. */
 bp_status compile_share_rows(const bp_spec *spec, bp_arena *memory, void **rows,
-                             void **map) BP_MUST_CHECK;
+                             bp_shards *map) BP_MUST_CHECK;
 
 /* Deals the published parameters out where the spec shares the state, and makes their masters. */
 bp_status compile_share_out(bp_builder *builder, bp_arena *memory) BP_MUST_CHECK;

@@ -4,9 +4,6 @@
 
 #include "core/plan/adapter.h"
 
-static const char where[] = "lora";
-static const char option[] = "trainable-token-indices";
-
 bool bp_rows_table(const bp_builder *builder, uint32_t index)
 {
     const bp_lora *lora = &builder->spec->lora;
@@ -85,28 +82,4 @@ void bp_rows_values(bp_builder *builder, uint32_t table, bp_ref values)
             &(bp_bias_backward_scalars){.rows = 1, .n = count, .pitch = count});
     }
     bp_build_release(builder, table);
-}
-
-bp_status bp_rows_check(const bp_spec *spec, bp_error *error)
-{
-    const bp_lora *lora = &spec->lora;
-    const uint32_t vocabulary = spec->config.vocabulary;
-    if (lora->token_count > BP_TRAINED_ROWS_MAX) {
-        return bp_error_limit(error, BP_ERR_USAGE, where, "too many rows are to be trained", option,
-                              lora->token_count, BP_LIMIT_MOST, BP_TRAINED_ROWS_MAX);
-    }
-    for (uint32_t i = 0; i < lora->token_count; i++) {
-        if (lora->tokens[i] >= vocabulary) {
-            return bp_error_limit(error, BP_ERR_USAGE, where,
-                                  "the vocabulary has no token of this number", option,
-                                  lora->tokens[i], BP_LIMIT_MOST, (int64_t)vocabulary - 1);
-        }
-        for (uint32_t k = 0; k < i; k++) {
-            if (lora->tokens[k] == lora->tokens[i]) {
-                return bp_error_limit(error, BP_ERR_USAGE, where, "a token is there twice", option,
-                                      lora->tokens[i], BP_LIMIT_NONE, 0);
-            }
-        }
-    }
-    return BP_OK;
 }

@@ -159,6 +159,31 @@ static bp_status check_precision(const bp_spec *spec, bp_error *error)
     return BP_OK;
 }
 
+bp_status bp_rows_check(const bp_spec *spec, bp_error *error)
+{
+    static const char option[] = "trainable-token-indices";
+    const bp_lora *lora = &spec->lora;
+    const uint32_t vocabulary = spec->config.vocabulary;
+    if (lora->token_count > BP_TRAINED_ROWS_MAX) {
+        return bp_error_limit(error, BP_ERR_USAGE, "lora", "too many rows are to be trained",
+                              option, lora->token_count, BP_LIMIT_MOST, BP_TRAINED_ROWS_MAX);
+    }
+    for (uint32_t i = 0; i < lora->token_count; i++) {
+        if (lora->tokens[i] >= vocabulary) {
+            return bp_error_limit(error, BP_ERR_USAGE, "lora",
+                                  "the vocabulary has no token of this number", option,
+                                  lora->tokens[i], BP_LIMIT_MOST, (int64_t)vocabulary - 1);
+        }
+        for (uint32_t k = 0; k < i; k++) {
+            if (lora->tokens[k] == lora->tokens[i]) {
+                return bp_error_limit(error, BP_ERR_USAGE, "lora", "a token is there twice", option,
+                                      lora->tokens[i], BP_LIMIT_NONE, 0);
+            }
+        }
+    }
+    return BP_OK;
+}
+
 static bp_status check_lora(const bp_spec *spec, bp_error *error)
 {
     const bp_lora *lora = &spec->lora;

@@ -10,11 +10,6 @@
 
 static const char where[] = "runtime";
 
-bp_status bp_runtime_require(bp_runtime *runtime, bool state, const char *text)
-{
-    return state ? BP_OK : bp_error_set(&runtime->error, BP_ERR_USAGE, where, text, NULL);
-}
-
 static bool name_before(const void *user, uint32_t a, uint32_t b)
 {
     const bp_graph *graph = user;

@@ -13,6 +13,11 @@
 
 static const char where[] = "state";
 
+bp_status bp_runtime_require(bp_runtime *runtime, bool state, const char *text)
+{
+    return state ? BP_OK : bp_error_set(&runtime->error, BP_ERR_USAGE, "runtime", text, NULL);
+}
+
 uint32_t bp_runtime_state_count(const bp_runtime *runtime)
 {
     return bp_runtime_planned(runtime) ? runtime->state_count : 0;

@@ -31,13 +31,18 @@ typedef struct bp_acquired {
     uint32_t leaf;     /* a virtual rank's complete gradient, until it has been sent to others */
     uint32_t pieces;   /* row of what each rank has of it in unequal shares */
     uint32_t updated;  /* 1 more than the newest program in which some of it has been */
+    bp_ref root; /* its sum over all virtual ranks, F32; absent where there is one virtual rank */
+    uint64_t root_first; /* the element of the parameter that it begins with */
 } bp_acquired;
 
 /* And of all: zeros when a graph is begun. */
 typedef struct bp_passes {
-    uint32_t held;                           /* acquisitions that are not yet released */
-    uint32_t acquired[BP_PURPOSES];          /* how many there were, of each kind */
-    struct bp_compile *flying;               /* buckets of gradients are sent meanwhile, or NULL */
+    const struct bp_pass *order; /* those that see acquisitions come first; NULL: there are none */
+    uint32_t held;               /* acquisitions that are not yet released */
+    uint32_t acquired[BP_PURPOSES]; /* how many there were, of each kind */
+    bp_ref control_before;     /* in a second backward: the control block before the decision, which
+                                  may have moved the loss scale; absent where there is none */
+    struct bp_compile *flying; /* buckets of gradients are sent meanwhile, or NULL */
     uint32_t offload_seen[BP_OFFLOAD_KINDS]; /* what might be offloaded, so far, of each kind, */
     uint32_t part_seen[BP_OFFLOAD_PARTS];    /* and of each size of the kind that has parts */
 } bp_passes;

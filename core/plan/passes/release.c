@@ -374,10 +374,10 @@ void compile_released(bp_compile *compile, bp_builder *builder)
     const backward_pass update = {UPDATE, 0, compile->micros, true};
     write_backward_part(compile, builder, first, &measure);
     bp_virtual_ranks_losses(compile, builder);
-    builder->control_before = keep_control(builder);
+    builder->passes.control_before = keep_control(builder);
     builder->spec->optimizer->decide(builder, false, true);
     builder->loss_counted = true;
     write_backward_part(compile, builder, first, &update);
     builder->loss_counted = false;
-    builder->control_before = BP_ABSENT;
+    builder->passes.control_before = BP_ABSENT;
 }

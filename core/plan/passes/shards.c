@@ -17,13 +17,16 @@ static uint32_t words_of(uint32_t ranks)
     return (ranks + WORD_BITS - 1) / WORD_BITS;
 }
 
-uint64_t bp_shards_bytes(uint32_t tensors, uint32_t ranks)
+bp_status bp_shards_take(bp_shards *shards, uint32_t tensors, uint32_t ranks, bp_arena *memory)
 {
-    if (ranks == 0 || ranks > BP_SHARD_RANKS) {
-        return BP_SIZE_INVALID;
-    }
+    const bool known = ranks > 0 && ranks <= BP_SHARD_RANKS;
     const uint64_t words = bp_size_mul(tensors, words_of(ranks));
-    return bp_size_mul(bp_size_add(words, (uint64_t)ranks + tensors), sizeof(uint64_t));
+    void *bits, *load, *start;
+    BP_TRY(bp_arena_rows(memory, known ? words : BP_SIZE_INVALID, sizeof(uint64_t), 8, &bits));
+    BP_TRY(bp_arena_rows(memory, ranks, sizeof(uint64_t), 8, &load));
+    BP_TRY(bp_arena_rows(memory, tensors, sizeof(uint64_t), 8, &start));
+    *shards = (bp_shards){tensors, ranks, bits, load, start};
+    return BP_OK;
 }
 
 uint64_t bp_shards_units(uint64_t count)
@@ -34,12 +37,6 @@ uint64_t bp_shards_units(uint64_t count)
 static uint64_t *row_of(const bp_shards *shards, uint32_t tensor)
 {
     return shards->bits + (size_t)tensor * words_of(shards->ranks);
-}
-
-/* By tensor, the rank that has its first units. */
-static uint64_t *start_of(const bp_shards *shards)
-{
-    return shards->load + shards->ranks;
 }
 
 static bool has_more(const uint64_t *row, uint32_t rank)
@@ -104,7 +101,7 @@ static void deal_tensor(const bp_shards *shards, uint32_t index, const bp_shard_
     }
     const uint32_t last = most_loaded(shards, row, units);
     const bool equal = tensor->count % BP_SHARD_UNIT == 0 && units % shards->ranks == 0;
-    start_of(shards)[index] = !equal && last + 1 < shards->ranks ? last + 1 : 0;
+    shards->start[index] = !equal && last + 1 < shards->ranks ? last + 1 : 0;
     for (uint32_t rank = 0; rank < shards->ranks; rank++) {
         const uint64_t own = units / shards->ranks + (has_more(row, rank) ? 1 : 0);
         shards->load[rank] += own * tensor->unit_bytes;
@@ -123,13 +120,13 @@ static uint32_t size_of(const bp_shard_tensor *tensor)
     return digits;
 }
 
-void bp_shards_deal(bp_shards *shards, const bp_shard_tensor *tensors, uint32_t count,
-                    uint32_t ranks, void *memory)
+void bp_shards_deal(bp_shards *shards, const bp_shard_tensor *tensors, uint32_t count)
 {
     uint32_t largest = 0;
-    *shards = (bp_shards){.tensors = count, .ranks = ranks, .bits = memory};
-    shards->load = shards->bits + (size_t)count * words_of(ranks);
-    memset(memory, 0, (size_t)bp_shards_bytes(count, ranks));
+    shards->tensors = count;
+    memset(shards->bits, 0, (size_t)count * words_of(shards->ranks) * sizeof *shards->bits);
+    memset(shards->load, 0, shards->ranks * sizeof *shards->load);
+    memset(shards->start, 0, count * sizeof *shards->start);
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t size = size_of(&tensors[i]);
         largest = size > largest ? size : largest;
@@ -148,7 +145,7 @@ static uint64_t first_unit(const bp_shards *shards, uint32_t tensor, uint64_t un
 {
     const uint64_t *row = row_of(shards, tensor);
     const uint32_t ranks = shards->ranks;
-    const uint32_t start = (uint32_t)start_of(shards)[tensor];
+    const uint32_t start = (uint32_t)shards->start[tensor];
     const uint32_t before = more_before(row, start);
     const uint32_t more = place <= ranks - start ? more_before(row, start + place) - before
                                                  : more_before(row, ranks) - before +
@@ -168,14 +165,14 @@ static bp_share share_at(const bp_shards *shards, uint32_t tensor, uint64_t coun
 
 bp_share bp_shards_share(const bp_shards *shards, uint32_t tensor, uint64_t count, uint32_t rank)
 {
-    const uint32_t start = (uint32_t)start_of(shards)[tensor];
+    const uint32_t start = (uint32_t)shards->start[tensor];
     const uint32_t place = rank >= start ? rank - start : rank + shards->ranks - start;
     return share_at(shards, tensor, count, place);
 }
 
 uint32_t bp_shards_owner(const bp_shards *shards, uint32_t tensor, uint64_t count, uint64_t element)
 {
-    const uint32_t start = (uint32_t)start_of(shards)[tensor];
+    const uint32_t start = (uint32_t)shards->start[tensor];
     uint32_t low = 0;
     uint32_t high = shards->ranks;
     while (high - low > 1) {

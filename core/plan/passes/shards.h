@@ -12,6 +12,7 @@
 #ifndef BP_CORE_SHARDS_H
 #define BP_CORE_SHARDS_H
 
+#include "arena/arena.h"
 #include "core/plan/spec.h"
 
 #define BP_SHARD_UNIT  65536 /* BP_CLIP_CHUNK, and a multiple of every block of a state */
@@ -33,25 +34,26 @@ typedef struct bp_share {
     uint64_t count;
 } bp_share;
 
-/* The map. `bits` and `load` are the caller's memory. */
+/* The map. What it points to is the arena's. */
 typedef struct bp_shards {
     uint32_t tensors;
     uint32_t ranks;
-    uint64_t *bits; /* [tensors][words]: the ranks that have one unit more than U / N */
-    uint64_t
-        *load; /* [ranks]: bytes that each owns; behind them, by tensor, who owns the first unit */
+    uint64_t *bits;  /* [tensors][words]: the ranks that have one unit more than U / N */
+    uint64_t *load;  /* [ranks]: bytes that each owns */
+    uint64_t *start; /* [tensors]: the rank that has the first units */
 } bp_shards;
 
-/* Bytes of memory that a map needs; BP_SIZE_INVALID for no rank or more than BP_SHARD_RANKS. */
-uint64_t bp_shards_bytes(uint32_t tensors, uint32_t ranks);
+/* Takes what a map needs from an arena, or counts it. BP_ERR_FIT where it does not fit, and for no
+ * rank or more than BP_SHARD_RANKS. */
+bp_status bp_shards_take(bp_shards *shards, uint32_t tensors, uint32_t ranks,
+                         bp_arena *memory) BP_MUST_CHECK;
 
 /* Units of a tensor of so many elements. */
 uint64_t bp_shards_units(uint64_t count);
 
-/* Deals the tensors out. `memory`, of bp_shards_bytes, is aligned to 8 bytes and stays with the
- * map. Cost: a few steps for each tensor and rank. */
-void bp_shards_deal(bp_shards *shards, const bp_shard_tensor *tensors, uint32_t count,
-                    uint32_t ranks, void *memory);
+/* Deals out tensors, of which there are at most as many as the map was taken for. Cost: a few
+ * steps for each tensor and rank. */
+void bp_shards_deal(bp_shards *shards, const bp_shard_tensor *tensors, uint32_t count);
 
 /* What a rank owns of tensor number `tensor`, which has `count` elements. */
 bp_share bp_shards_share(const bp_shards *shards, uint32_t tensor, uint64_t count, uint32_t rank);

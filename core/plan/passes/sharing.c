@@ -13,16 +13,15 @@
 
 static const char where[] = "sharing";
 
-bp_status compile_share_rows(const bp_spec *spec, bp_arena *memory, void **rows, void **map)
+bp_status compile_share_rows(const bp_spec *spec, bp_arena *memory, void **rows, bp_shards *map)
 {
     const uint32_t count = bp_adapter_parameters(spec);
     *rows = NULL;
-    *map = NULL;
     if (spec->ranks < 2 || spec->sharing == BP_SHARING_NONE || spec->optimizer == NULL) {
         return BP_OK;
     }
     BP_TRY(bp_arena_rows(memory, count, sizeof(bp_shard_tensor), TABLE_ALIGNMENT, rows));
-    return bp_arena_rows(memory, bp_shards_bytes(count, spec->ranks), 1, TABLE_ALIGNMENT, map);
+    return bp_shards_take(map, count, spec->ranks, memory);
 }
 
 /* What a weight is copied by: its elements; codes as words of four bytes. */
@@ -122,12 +121,11 @@ bp_status compile_share_out(bp_builder *builder, bp_arena *memory)
 {
     const bp_spec *spec = builder->spec;
     void *rows = NULL;
-    void *map = NULL;
     if (!bp_build_shared(builder)) {
         return BP_OK;
     }
     const uint32_t count = builder->parameter_count;
-    if (compile_share_rows(spec, memory, &rows, &map) != BP_OK) {
+    if (compile_share_rows(spec, memory, &rows, &builder->shards) != BP_OK) {
         return bp_error_set(builder->graph->error, BP_ERR_FIT, where,
                             "the plan's memory is too small", NULL);
     }
@@ -135,24 +133,11 @@ bp_status compile_share_out(bp_builder *builder, bp_arena *memory)
     for (uint32_t i = 0; i < count; i++) {
         tensors[i] = sharing_tensor(spec, &builder->parameters[i]);
     }
-    bp_shards_deal(&builder->shards, tensors, count, spec->ranks, map);
+    bp_shards_deal(&builder->shards, tensors, count);
     for (uint32_t i = 0; i < count && builder->status == BP_OK; i++) {
         take_share(builder, i);
     }
     return builder->status;
-}
-
-bool compile_keeps_sums(const bp_spec *spec)
-{
-    const bool exact = spec->gradient_release == BP_RELEASE_EXACT && bp_spec_needs_norm(spec);
-    return spec->ranks > 1 && spec->sharing >= BP_SHARING_GRADIENTS &&
-           (spec->gradient_release == BP_RELEASE_NONE || exact);
-}
-
-bool compile_orders_stages(const bp_spec *spec)
-{
-    return compile_keeps_sums(spec) && spec->accumulation > bp_spec_virtual_ranks(spec) &&
-           spec->gradient_release == BP_RELEASE_NONE;
 }
 
 /* Whether the updated weight of a parameter goes to all. */
@@ -179,8 +164,8 @@ typedef struct sharing_bucket {
 bp_ref bp_build_ready_gradient(const bp_builder *builder, uint32_t index, uint64_t first)
 {
     const bp_parameter *parameter = &builder->parameters[index];
-    if (bp_ref_present(parameter->root)) {
-        return bp_ref_at(parameter->root, first - parameter->root_first);
+    if (bp_ref_present(parameter->acquired.root)) {
+        return bp_ref_at(parameter->acquired.root, first - parameter->acquired.root_first);
     }
     return bp_ref_at((bp_ref){parameter->gradient, builder->spec->gradient, 0},
                      first - parameter->ready_first);

@@ -40,7 +40,7 @@ void bp_virtual_ranks_forget(bp_compile *compile, const bp_builder *builder)
         compile->virtual_rank_gradients[i] = BP_NO_BUFFER;
     }
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
-        builder->parameters[i].root = BP_ABSENT;
+        builder->parameters[i].acquired.root = BP_ABSENT;
     }
 }
 
@@ -364,8 +364,8 @@ void bp_virtual_ranks_deliver(bp_builder *builder, const bp_window *window)
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         bp_parameter *parameter = &builder->parameters[i];
         if (parameter->ready) {
-            parameter->root = bp_ref_at(window->root, at);
-            parameter->root_first =
+            parameter->acquired.root = bp_ref_at(window->root, at);
+            parameter->acquired.root_first =
                 bp_build_sums_shared(builder)
                     ? bp_build_ready_share(builder, i, builder->spec->rank).first
                     : parameter->ready_first;

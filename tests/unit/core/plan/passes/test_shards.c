@@ -26,12 +26,19 @@ static bp_shard_tensor tensor_of(uint64_t count, uint64_t width)
 
 static void deal(bp_shards *shards, uint32_t count, uint32_t ranks)
 {
-    const uint64_t bytes = bp_shards_bytes(count, ranks);
-    assert_int_not_equal(bytes, BP_SIZE_INVALID);
-    void *memory = malloc((size_t)bytes);
+    bp_arena arena;
+    bp_arena_count(&arena);
+    assert_int_equal(bp_shards_take(shards, count, ranks, &arena), BP_OK);
+    const size_t bytes = arena.used;
+    void *memory = malloc(bytes);
     assert_non_null(memory);
-    memset(memory, 0xa5, (size_t)bytes);
-    bp_shards_deal(shards, tensors, count, ranks, memory);
+    memset(memory, 0xa5, bytes);
+    bp_arena_init(&arena, memory, bytes - 1);
+    assert_int_equal(bp_shards_take(shards, count, ranks, &arena), BP_ERR_FIT);
+    bp_arena_init(&arena, memory, bytes);
+    assert_int_equal(bp_shards_take(shards, count, ranks, &arena), BP_OK);
+    assert_int_equal(arena.used, bytes);
+    bp_shards_deal(shards, tensors, count);
 }
 
 /* Every element of every tensor has one owner, runs lie one behind the other and begin with units,
@@ -190,8 +197,12 @@ static void test_edges(void **state)
     (void)state;
     bp_shards shards;
     uint64_t least, most;
-    assert_int_equal(bp_shards_bytes(3, 0), BP_SIZE_INVALID);
-    assert_int_equal(bp_shards_bytes(3, BP_SHARD_RANKS + 1), BP_SIZE_INVALID);
+    bp_arena arena;
+    bp_arena_count(&arena);
+    assert_int_equal(bp_shards_take(&shards, 3, 0, &arena), BP_ERR_FIT);
+    bp_arena_count(&arena);
+    assert_int_equal(bp_shards_take(&shards, 3, BP_SHARD_RANKS + 1, &arena), BP_ERR_FIT);
+    assert_int_equal(bp_arena_counted(&arena), BP_SIZE_INVALID);
     tensors[0] = tensor_of(0, 4);
     tensors[1] = tensor_of(1, 4);
     tensors[2] = tensor_of(BP_SHARD_UNIT + 1, 4);
