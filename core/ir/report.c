@@ -23,12 +23,28 @@ static size_t solve_bytes(uint32_t buffers, uint64_t nodes)
     return nodes > 0 ? bp_layout_scratch(buffers) : bp_layout_scratch_greedy(buffers);
 }
 
+/* What buffers are placed in. Levels, which are looked at before, take less: three numbers of each
+ * buffer. */
+typedef struct report_places {
+    bp_interval *intervals;
+    uint32_t *owner; /* of each interval, its buffer */
+    void *rest;      /* the solver's */
+} report_places;
+
+static void places_take(report_places *places, uint32_t buffers, uint64_t nodes, bp_arena *memory)
+{
+    places->intervals = bp_arena_take(memory, buffers, sizeof *places->intervals);
+    places->owner = bp_arena_take(memory, buffers, sizeof *places->owner);
+    places->rest = bp_arena_take(memory, solve_bytes(buffers, nodes), 1);
+}
+
 uint64_t bp_report_scratch(uint32_t buffers, uint64_t nodes)
 {
-    uint64_t sweep = bp_size_mul(buffers, 3 * sizeof(uint32_t));
-    uint64_t plan = bp_size_mul(buffers, sizeof(bp_interval) + sizeof(uint32_t));
-    plan = bp_size_add(plan, solve_bytes(buffers, nodes));
-    return bp_size_add(plan > sweep ? plan : sweep, sizeof(uint64_t));
+    report_places places;
+    bp_arena count;
+    bp_arena_count(&count);
+    places_take(&places, buffers, nodes, &count);
+    return bp_arena_counted(&count);
 }
 
 static bool report_counts(const bp_buffer *buffer, bp_space space)
@@ -56,15 +72,16 @@ static uint64_t place_residents(bp_graph *graph, bp_space space)
 }
 
 static bp_status place_rest(bp_graph *graph, bp_space space, uint64_t base, uint64_t nodes,
-                            uint64_t enough, void *scratch, uint64_t *top)
+                            uint64_t enough, bp_arena memory, uint64_t *top)
 {
     uint32_t count = 0;
-    bp_interval *intervals = scratch;
-    uint32_t *owner = (uint32_t *)(intervals + graph->used.buffers);
+    report_places places;
+    places_take(&places, graph->used.buffers, nodes, &memory);
+    bp_interval *intervals = places.intervals;
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
         const bp_buffer *buffer = &graph->buffers[i];
         if (i != BP_NO_BUFFER && buffer->space == space && !report_lives_always(graph, buffer)) {
-            owner[count] = i;
+            places.owner[count] = i;
             intervals[count++] = (bp_interval){buffer->bytes, buffer->lower, buffer->upper, 0};
         }
     }
@@ -72,15 +89,14 @@ static bp_status place_rest(bp_graph *graph, bp_space space, uint64_t base, uint
                                        .capacity = enough > base ? enough - base : 0,
                                        .node_limit = nodes};
     bp_layout_report report;
-    void *rest = owner + graph->used.buffers;
-    bp_status status =
-        bp_layout_solve(intervals, count, &options, rest, solve_bytes(count, nodes), &report);
+    bp_status status = bp_layout_solve(intervals, count, &options, places.rest,
+                                       solve_bytes(count, nodes), &report);
     if (status != BP_OK) {
         return bp_error_set(graph->error, status, where, "the arena cannot be planned",
                             bp_space_name(space));
     }
     for (uint32_t i = 0; i < count; i++) {
-        graph->buffers[owner[i]].offset = bp_size_add(base, intervals[i].offset);
+        graph->buffers[places.owner[i]].offset = bp_size_add(base, intervals[i].offset);
     }
     *top = bp_size_add(base, report.bytes);
     return BP_OK;
@@ -121,19 +137,20 @@ static void note_levels(bp_report_space *report, const uint64_t live[BP_CLASS_CO
 
 /* Walks births in order, letting go of what died before each tick, and looks at the levels at the
  * last birth of every tick. */
-static void sweep(const bp_graph *graph, bp_space space, void *scratch, bp_report_space *report)
+static void sweep(const bp_graph *graph, bp_space space, bp_arena memory, bp_report_space *report)
 {
     uint32_t count = graph->used.buffers;
     const bp_buffer *buffers = graph->buffers;
-    uint32_t *births = scratch;
-    uint32_t *deaths = births + count;
+    uint32_t *births = bp_arena_take(&memory, count, sizeof *births);
+    uint32_t *deaths = bp_arena_take(&memory, count, sizeof *deaths);
+    uint32_t *spare = bp_arena_take(&memory, count, sizeof *spare);
     uint64_t live[BP_CLASS_COUNT] = {0};
     for (uint32_t i = 0; i < count; i++) {
         births[i] = i;
         deaths[i] = i;
     }
-    bp_sort(births, deaths + count, count, born_before, buffers);
-    bp_sort(deaths, deaths + count, count, dies_before, buffers);
+    bp_sort(births, spare, count, born_before, buffers);
+    bp_sort(deaths, spare, count, dies_before, buffers);
     uint32_t dead = 0;
     for (uint32_t b = 0; b < count; b++) {
         const bp_buffer *buffer = &buffers[births[b]];
@@ -164,16 +181,16 @@ static void count_state(const bp_graph *graph, bp_report *report)
 }
 
 static bp_status plan_space(bp_graph *graph, bp_space space, uint64_t nodes, bp_report_wish wish,
-                            void *scratch, bp_report_space *report)
+                            bp_arena memory, bp_report_space *report)
 {
     *report = (bp_report_space){0};
     report->resident_bytes = place_residents(graph, space);
-    sweep(graph, space, scratch, report);
+    sweep(graph, space, memory, report);
     if (wish.limit != 0 && report->lower_bound_bytes > wish.limit) {
         report->arena_bytes = report->lower_bound_bytes;
         return BP_OK;
     }
-    BP_TRY(place_rest(graph, space, report->resident_bytes, nodes, wish.enough, scratch,
+    BP_TRY(place_rest(graph, space, report->resident_bytes, nodes, wish.enough, memory,
                       &report->arena_bytes));
     if (report->arena_bytes > bp_address_offset(BP_OFFSET_ABSENT)) {
         return bp_error_set(graph->error, BP_ERR_OVERFLOW, where, "the arena's size overflows",
@@ -210,18 +227,20 @@ bp_status bp_report_measure(bp_graph *graph, uint64_t nodes, bp_report_wish wish
 {
     const bp_report_wish least = {.limit = 0};
     bp_report_space device;
+    bp_arena memory;
     if (bytes < bp_report_scratch(graph->used.buffers, nodes)) {
         return bp_error_set(graph->error, BP_ERR_FIT, where, "the scratch memory is too small",
                             NULL);
     }
+    bp_arena_init(&memory, scratch, (size_t)bytes); /* a copy for each use: they take turns */
     *report = (bp_report){0};
-    BP_TRY(plan_space(graph, BP_SPACE_DEVICE, nodes, wish, scratch, &device));
+    BP_TRY(plan_space(graph, BP_SPACE_DEVICE, nodes, wish, memory, &device));
     take_device(report, &device);
     if (lives_in(graph, BP_SPACE_HOST)) {
-        BP_TRY(plan_space(graph, BP_SPACE_HOST, nodes, least, scratch, &report->host));
+        BP_TRY(plan_space(graph, BP_SPACE_HOST, nodes, least, memory, &report->host));
     }
     if (lives_in(graph, BP_SPACE_OFFLOAD)) {
-        BP_TRY(plan_space(graph, BP_SPACE_OFFLOAD, nodes, least, scratch, &report->offload));
+        BP_TRY(plan_space(graph, BP_SPACE_OFFLOAD, nodes, least, memory, &report->offload));
     }
     count_state(graph, report);
     return BP_OK;

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "arena/arena.h"
 #include "core/base/digest.h"
 
 #define PAGE BP_VERSIONS_PAGE
@@ -49,9 +50,20 @@ uint64_t bp_tier_versions_bytes(uint64_t bytes, const bp_tier_range *ranges, uin
     return bp_size_add(copies, 2 * record_bytes(pages));
 }
 
+static void versions_take(bp_tier_versions *versions, uint64_t pages, bp_arena *memory)
+{
+    versions->page = bp_arena_take(memory, 2, PAGE);
+    versions->current = bp_arena_take(memory, bits_bytes(pages), 1);
+    versions->fresh = bp_arena_take(memory, bits_bytes(pages), 1);
+}
+
 uint64_t bp_tier_versions_memory(const bp_tier_range *ranges, uint32_t count)
 {
-    return 2 * bits_bytes(ranges_pages(ranges, count)) + 2 * PAGE;
+    bp_tier_versions versions;
+    bp_arena memory;
+    bp_arena_count(&memory);
+    versions_take(&versions, ranges_pages(ranges, count), &memory);
+    return memory.used;
 }
 
 void bp_tier_versions_open(bp_tier_versions *versions, const bp_tier *lower, void *context,
@@ -59,17 +71,17 @@ void bp_tier_versions_open(bp_tier_versions *versions, const bp_tier *lower, voi
                            void *memory)
 {
     const uint64_t pages = ranges_pages(ranges, count);
+    bp_arena arena;
     *versions = (bp_tier_versions){.lower = lower,
                                    .lower_context = context,
                                    .bytes = bytes,
                                    .plan = plan,
                                    .ranges = ranges,
                                    .count = count,
-                                   .pages = pages,
-                                   .page = memory,
-                                   .current = (uint8_t *)memory + 2 * PAGE,
-                                   .fresh = (uint8_t *)memory + 2 * PAGE + bits_bytes(pages)};
-    memset(memory, 0, (size_t)bp_tier_versions_memory(ranges, count));
+                                   .pages = pages};
+    bp_arena_init(&arena, memory, (size_t)bp_tier_versions_memory(ranges, count));
+    versions_take(versions, pages, &arena);
+    memset(memory, 0, arena.used);
     uint64_t before = 0;
     for (uint32_t i = 0; i < count; i++) {
         ranges[i].pages = before;

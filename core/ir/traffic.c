@@ -18,17 +18,27 @@ typedef struct traffic_copy {
 
 #define TRAFFIC_GROUP 8u
 
-uint64_t bp_traffic_scratch(const bp_graph *graph)
-{
-    return bp_size_mul((uint64_t)graph->used.ops + 1, sizeof(double) + sizeof(traffic_copy));
-}
-
 /* The copies of one program in one way, with the counted time at which each of its ops begins. */
 typedef struct traffic {
-    const double *clock; /* [ops + 1] */
-    traffic_copy *copy;  /* [count]: begins and waits, in the order of ops */
+    double *clock;      /* [ops + 1] */
+    traffic_copy *copy; /* [count]: begins and waits, in the order of ops */
     uint32_t count;
 } traffic;
+
+static void traffic_take(traffic *t, const bp_graph *graph, bp_arena *memory)
+{
+    t->clock = bp_arena_take(memory, (uint64_t)graph->used.ops + 1, sizeof *t->clock);
+    t->copy = bp_arena_take(memory, (uint64_t)graph->used.ops + 1, sizeof *t->copy);
+}
+
+uint64_t bp_traffic_scratch(const bp_graph *graph)
+{
+    traffic t;
+    bp_arena count;
+    bp_arena_count(&count);
+    traffic_take(&t, graph, &count);
+    return bp_arena_counted(&count);
+}
 
 /* Lists those of [ops, ops + count) that copy to the offload tier (writes) or from it. */
 static void traffic_list(traffic *t, const bp_graph *graph, const bp_op *ops, uint32_t count,
@@ -149,19 +159,21 @@ static void count_way(const traffic *t, bool writes, bp_traffic *out)
 bp_traffic bp_traffic_program(const bp_graph *graph, bp_program_kind program, const bp_rates *rates,
                               void *scratch)
 {
-    double *clock = scratch;
+    traffic t = {.count = 0};
+    bp_arena memory;
     bp_traffic out = {0};
     const bp_op *ops = graph->ops + graph->program_first[program];
     const uint32_t count = graph->program_count[program];
-    traffic t = {.clock = clock, .copy = (void *)(clock + graph->used.ops + 1)};
-    clock[0] = 0.0;
+    bp_arena_init(&memory, scratch, (size_t)bp_traffic_scratch(graph));
+    traffic_take(&t, graph, &memory);
+    t.clock[0] = 0.0;
     for (uint32_t i = 0; i < count; i++) {
-        clock[i + 1] = clock[i] + bp_cost_seconds(bp_cost_op(graph, &ops[i]), rates);
+        t.clock[i + 1] = t.clock[i] + bp_cost_seconds(bp_cost_op(graph, &ops[i]), rates);
     }
     for (uint32_t way = 0; way < 2; way++) {
         traffic_list(&t, graph, ops, count, way == 1);
         count_way(&t, way == 1, &out);
     }
-    out.seconds = clock[count];
+    out.seconds = t.clock[count];
     return out;
 }

@@ -8,22 +8,31 @@
 
 static const char where[] = "verify";
 
-uint64_t bp_verify_scratch(const bp_graph *graph)
-{
-    uint64_t written = bp_size_mul(graph->used.buffers, sizeof(bp_written));
-    written = bp_size_add(written, bp_verify_copies_scratch(graph->used.buffers));
-    uint64_t sweep = bp_size_mul(graph->used.buffers, 3 * sizeof(uint32_t));
-    return bp_size_add(written > sweep ? written : sweep, sizeof(uint64_t));
-}
-
 typedef struct verifier {
     const bp_graph *graph;
     const bp_device *device;
     const bp_device_options *options;
     bp_written *written; /* of each buffer */
-    uint32_t program;    /* being checked */
-    uint32_t list;       /* number of the op being checked, from 1 on */
+    bp_copies_row *copies;
+    uint32_t program; /* being checked */
+    uint32_t list;    /* number of the op being checked, from 1 on */
 } verifier;
+
+static void verify_take(verifier *check, uint32_t buffers, bp_arena *memory)
+{
+    check->written = bp_arena_take(memory, buffers, sizeof *check->written);
+    check->copies = bp_verify_copies_take(memory, buffers);
+}
+
+/* What a plan is checked in (verify_plan.c) is less: three numbers of each buffer. */
+uint64_t bp_verify_scratch(const bp_graph *graph)
+{
+    verifier check;
+    bp_arena count;
+    bp_arena_count(&count);
+    verify_take(&check, graph->used.buffers, &count);
+    return bp_arena_counted(&count);
+}
 
 /* One operand of one tuple, with its bytes. */
 typedef struct verify_operand {
@@ -442,10 +451,13 @@ bp_status bp_verify(const bp_graph *graph, const bp_device *device,
         return bp_error_set(graph->error, BP_ERR_FIT, where, "the scratch memory is too small",
                             NULL);
     }
+    bp_arena memory;
+    verifier check = {.graph = graph, .device = device, .options = options};
+    bp_arena_init(&memory, scratch, (size_t)bytes);
+    verify_take(&check, graph->used.buffers, &memory);
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
-        ((bp_written *)scratch)[i].list = 0;
+        check.written[i].list = 0;
     }
-    verifier check = {.graph = graph, .device = device, .options = options, .written = scratch};
     for (uint32_t k = 0; k < BP_PROGRAM_COUNT; k++) {
         const uint32_t program = verify_order[k];
         if (graph->program_count[program] == 0) {
@@ -462,7 +474,7 @@ bp_status bp_verify(const bp_graph *graph, const bp_device *device,
         }
         BP_TRY(verify_exit(&check));
         BP_TRY(bp_verify_pending(graph, program));
-        BP_TRY(bp_verify_copies(graph, program, check.written + graph->used.buffers));
+        BP_TRY(bp_verify_copies(graph, program, check.copies));
     }
     return BP_OK;
 }

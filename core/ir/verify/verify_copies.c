@@ -7,17 +7,17 @@
 #include <string.h>
 
 /* A buffer as a copy; of one that is offloaded, `next` is its first copy. */
-typedef struct copies_row {
+struct bp_copies_row {
     uint64_t first; /* bytes of `source` */
     uint64_t end;
     uint32_t source; /* BP_NO_BUFFER: it is no copy */
     uint32_t next;   /* of the same source */
     bool stale;      /* other bytes have been written there since */
-} copies_row;
+};
 
-uint64_t bp_verify_copies_scratch(uint32_t buffers)
+bp_copies_row *bp_verify_copies_take(bp_arena *memory, uint32_t buffers)
 {
-    return bp_size_mul(buffers, sizeof(copies_row));
+    return bp_arena_take(memory, buffers, sizeof(bp_copies_row));
 }
 
 static bool copies_offloaded(const bp_graph *graph, bp_ref ref)
@@ -25,7 +25,7 @@ static bool copies_offloaded(const bp_graph *graph, bp_ref ref)
     return graph->buffers[ref.buffer].space != BP_SPACE_DEVICE;
 }
 
-static void copies_forget(copies_row *rows, uint32_t buffer)
+static void copies_forget(bp_copies_row *rows, uint32_t buffer)
 {
     const uint32_t source = rows[buffer].source;
     uint32_t *at = &rows[source].next;
@@ -36,7 +36,7 @@ static void copies_forget(copies_row *rows, uint32_t buffer)
         at = &rows[*at].next;
     }
     *at = rows[buffer].next;
-    rows[buffer] = (copies_row){0};
+    rows[buffer] = (bp_copies_row){0};
 }
 
 /* Whether an extent at a ref is all of its buffer. */
@@ -48,10 +48,10 @@ static bool copies_whole(const bp_graph *graph, bp_ref ref, const bp_extent *ext
 }
 
 /* What is brought in pieces of one source is a copy of all of them; stale while a piece is. */
-static void copies_bring(copies_row *rows, uint32_t to, const copies_row *from, bool all)
+static void copies_bring(bp_copies_row *rows, uint32_t to, const bp_copies_row *from, bool all)
 {
-    copies_row next = *from;
-    const copies_row *now = &rows[to];
+    bp_copies_row next = *from;
+    const bp_copies_row *now = &rows[to];
     if (now->source == from->source && !all) {
         next.first = now->first < next.first ? now->first : next.first;
         next.end = now->end > next.end ? now->end : next.end;
@@ -64,7 +64,7 @@ static void copies_bring(copies_row *rows, uint32_t to, const copies_row *from, 
 }
 
 /* Bytes of a buffer are written to the offload tier. They are its own if they came from there. */
-static void copies_write(copies_row *rows, bp_ref from, uint32_t offload, uint64_t first,
+static void copies_write(bp_copies_row *rows, bp_ref from, uint32_t offload, uint64_t first,
                          uint64_t end)
 {
     for (uint32_t i = rows[offload].next; i != BP_NO_BUFFER; i = rows[i].next) {
@@ -76,16 +76,16 @@ static void copies_write(copies_row *rows, bp_ref from, uint32_t offload, uint64
 
 /* An op that begins to copy from or to what is offloaded. */
 static void copies_begin(const bp_graph *graph, const bp_op *op, const bp_extent *extents,
-                         copies_row *rows)
+                         bp_copies_row *rows)
 {
     const bp_ref to = graph->refs[op->operand], from = graph->refs[op->operand + 1];
     const bool whole = copies_whole(graph, to, &extents[0], 1);
     if (copies_offloaded(graph, to)) {
         copies_write(rows, from, to.buffer, to.offset, to.offset + bp_extent_bytes(&extents[0], 1));
     } else if (copies_offloaded(graph, from)) {
-        const copies_row row = {.source = from.buffer,
-                                .first = from.offset,
-                                .end = from.offset + bp_extent_bytes(&extents[1], 1)};
+        const bp_copies_row row = {.source = from.buffer,
+                                   .first = from.offset,
+                                   .end = from.offset + bp_extent_bytes(&extents[1], 1)};
         copies_bring(rows, to.buffer, &row, whole);
     } else if (whole) {
         copies_forget(rows, to.buffer);
@@ -93,7 +93,7 @@ static void copies_begin(const bp_graph *graph, const bp_op *op, const bp_extent
 }
 
 static bp_status copies_tuple(const bp_graph *graph, const bp_op *op, uint32_t tuple,
-                              copies_row *rows)
+                              bp_copies_row *rows)
 {
     const bp_kernel_info *info = bp_kernel_describe(op->kernel);
     const bp_ref *refs = graph->refs + op->operand + (size_t)tuple * info->operand_count;
@@ -123,10 +123,9 @@ static bp_status copies_tuple(const bp_graph *graph, const bp_op *op, uint32_t t
     return BP_OK;
 }
 
-bp_status bp_verify_copies(const bp_graph *graph, uint32_t program, void *scratch)
+bp_status bp_verify_copies(const bp_graph *graph, uint32_t program, bp_copies_row *rows)
 {
     const uint32_t first = graph->program_first[program];
-    copies_row *rows = scratch;
     memset(rows, 0, graph->used.buffers * sizeof *rows);
     for (uint32_t i = first; i < first + graph->program_count[program]; i++) {
         const bp_op *op = &graph->ops[i];

@@ -141,12 +141,13 @@ static bool verify_empty(const bp_graph *graph, bp_space space)
 }
 
 static bp_status verify_places(const bp_graph *graph, bp_space space, uint64_t arena_bytes,
-                               void *scratch)
+                               bp_arena *memory)
 {
     uint32_t count = graph->used.buffers;
-    uint32_t *births = scratch;
-    uint32_t *deaths = births + count;
-    living alive = {.buffers = graph->buffers, .row = deaths + count};
+    uint32_t *births = bp_arena_take(memory, count, sizeof *births);
+    uint32_t *deaths = bp_arena_take(memory, count, sizeof *deaths);
+    living alive = {.buffers = graph->buffers};
+    alive.row = bp_arena_take(memory, count, sizeof *alive.row);
     uint32_t dead = 0;
     for (uint32_t i = 0; i < count; i++) {
         births[i] = i;
@@ -198,5 +199,7 @@ bp_status bp_verify_space(const bp_graph *graph, bp_space space, uint64_t arena_
         return bp_error_set(graph->error, BP_ERR_FIT, where, "the scratch memory is too small",
                             NULL);
     }
-    return verify_empty(graph, space) ? BP_OK : verify_places(graph, space, arena_bytes, scratch);
+    bp_arena memory;
+    bp_arena_init(&memory, scratch, (size_t)bytes);
+    return verify_empty(graph, space) ? BP_OK : verify_places(graph, space, arena_bytes, &memory);
 }

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "arena/arena.h"
 #include "arena/text.h"
 #include "core/base/storage.h"
 
@@ -187,26 +188,29 @@ static void fill_metadata(const bp_checkpoint *checkpoint, bp_checkpoint_layout 
     form->state_groups[2] = files;
 }
 
-uint64_t bp_checkpoint_layout_bytes(const bp_checkpoint *checkpoint)
+/* The entries of both files, and the digests of tensors. */
+static bp_tensor_entry *layout_take(bp_checkpoint_layout *form, uint64_t tensors, bp_arena *memory)
 {
-    const uint64_t row = sizeof(bp_tensor_entry) + sizeof(uint64_t);
-    return bp_size_add(SCRATCH_ALIGN, bp_size_mul(checkpoint->tensor_count, row));
+    bp_tensor_entry *entries = bp_arena_take(memory, tensors, sizeof *entries);
+    form->digests = bp_arena_take(memory, tensors, sizeof *form->digests);
+    return entries;
 }
 
 bp_status bp_checkpoint_make_layout(const bp_checkpoint_location *location,
                                     const bp_checkpoint *checkpoint, bp_checkpoint_layout *form)
 {
     BP_TRY(check_checkpoint(location, checkpoint));
-    const uint64_t needed = bp_checkpoint_layout_bytes(checkpoint);
+    bp_arena memory;
+    bp_arena_count(&memory);
+    bp_tensor_entry *entries = layout_take(form, checkpoint->tensor_count, &memory);
+    const uint64_t needed = bp_arena_counted(&memory);
     if (location->scratch_bytes < needed) {
         return bp_error_limit(
             location->error, BP_ERR_FIT, "checkpoint", "saving needs more scratch memory, bytes",
             NULL, bp_size_signed(location->scratch_bytes), BP_LIMIT_LEAST, bp_size_signed(needed));
     }
-    unsigned char *scratch = location->scratch;
-    scratch += (size_t)(-(uintptr_t)scratch % SCRATCH_ALIGN);
-    bp_tensor_entry *entries = (void *)scratch;
-    form->digests = (void *)(entries + checkpoint->tensor_count);
+    bp_arena_init(&memory, location->scratch, location->scratch_bytes);
+    entries = layout_take(form, checkpoint->tensor_count, &memory);
     size_t weights = fill_entries(checkpoint, true, entries);
     size_t others = fill_entries(checkpoint, false, entries + weights);
     fill_metadata(checkpoint, form);

@@ -42,9 +42,6 @@ bp_status bp_checkpoint_make_layout(const bp_checkpoint_location *location,
                                     const bp_checkpoint *checkpoint,
                                     bp_checkpoint_layout *form) BP_MUST_CHECK;
 
-/* Scratch bytes that the form takes, from the first on. */
-uint64_t bp_checkpoint_layout_bytes(const bp_checkpoint *checkpoint);
-
 /* The parts of a save: an empty temporary directory, after the output directory; further files in
  * it; and when all is written, the directory is synced and gets its name. */
 bp_status bp_checkpoint_make_temporary(const bp_checkpoint_location *location,

@@ -55,11 +55,21 @@ typedef struct team {
     size_t first;         /* entry before which all are done */
 } team;
 
+static void team_take(team *t, uint64_t tensors, uint32_t ranks, bp_arena *memory)
+{
+    t->mine = bp_arena_take(memory, 1, sizeof *t->mine);
+    t->all = bp_arena_take(memory, ranks, sizeof *t->all);
+    t->seats = bp_arena_take(memory, ranks, sizeof *t->seats);
+    t->tensors = bp_arena_take(memory, tensors, sizeof *t->tensors);
+}
+
 uint64_t bp_checkpoint_ranks_scratch(uint64_t tensors, uint32_t ranks)
 {
-    const uint64_t words = bp_size_mul((uint64_t)ranks + 1, sizeof(team_word));
-    const uint64_t seats = bp_size_mul(ranks, sizeof(team_seat));
-    return bp_size_add(bp_size_add(words, seats), bp_size_mul(tensors, sizeof(team_tensor)));
+    team t;
+    bp_arena count;
+    bp_arena_count(&count);
+    team_take(&t, tensors, ranks, &count);
+    return bp_arena_counted(&count);
 }
 
 static bool team_leads(const team *t)
@@ -67,25 +77,23 @@ static bool team_leads(const team *t)
     return t->ranks->rank == 0;
 }
 
-/* The part of the scratch behind what the form takes. */
-static bp_status team_allocate(team *t)
+/* *rest: the scratch behind what the ranks take. */
+static bp_status team_allocate(team *t, bp_checkpoint_location *rest)
 {
     const bp_checkpoint_location *location = t->location;
     const uint64_t count = t->checkpoint->tensor_count;
-    const uint64_t form = bp_checkpoint_layout_bytes(t->checkpoint);
-    const uint64_t needed =
-        bp_size_add(form, bp_checkpoint_ranks_scratch(count, t->ranks->size) + sizeof(uint64_t));
+    const uint64_t needed = bp_checkpoint_ranks_scratch(count, t->ranks->size);
+    bp_arena memory;
     if (location->scratch_bytes < needed) {
         return bp_error_limit(
             location->error, BP_ERR_FIT, where, "saving needs more scratch memory, bytes", NULL,
             bp_size_signed(location->scratch_bytes), BP_LIMIT_LEAST, bp_size_signed(needed));
     }
-    unsigned char *at = (unsigned char *)location->scratch + form;
-    at += (size_t)(-(uintptr_t)at % sizeof(uint64_t));
-    t->mine = (void *)at;
-    t->all = t->mine + 1;
-    t->seats = (void *)(t->all + t->ranks->size);
-    t->tensors = (void *)(t->seats + t->ranks->size);
+    bp_arena_init(&memory, location->scratch, location->scratch_bytes);
+    team_take(t, count, t->ranks->size, &memory);
+    *rest = *location;
+    rest->scratch = (unsigned char *)location->scratch + memory.used;
+    rest->scratch_bytes = bp_arena_left(&memory);
     memset(t->mine, 0, sizeof *t->mine);
     return BP_OK;
 }
@@ -371,9 +379,10 @@ bp_status bp_checkpoint_save_ranks(const bp_checkpoint_location *location,
                                    const bp_checkpoint_ranks *ranks, uint64_t *digest, bool *apart)
 {
     team t = {.location = location, .checkpoint = checkpoint, .ranks = ranks};
+    bp_checkpoint_location rest;
     *apart = false;
-    BP_TRY(team_allocate(&t));
-    bp_status status = bp_checkpoint_make_layout(location, checkpoint, &t.form);
+    BP_TRY(team_allocate(&t, &rest));
+    bp_status status = bp_checkpoint_make_layout(&rest, checkpoint, &t.form);
     if (status == BP_OK) {
         status =
             bp_checkpoint_path(location, BP_CHECKPOINT_TEMPORARY, checkpoint->step, t.temporary);

@@ -152,47 +152,45 @@ bp_status policy_open(policy_run *p, session *s)
     return BP_OK;
 }
 
-/* A piece of the memory that is counted, or with `at` 0 only its bytes. */
-static void *policy_piece(char *at, uint64_t *used, uint64_t count, uint64_t size)
+static void policy_place(policy_run *p, bp_arena *at)
 {
-    void *piece = at != NULL ? at + *used : NULL;
-    *used = bp_size_add(*used, bp_size_align(bp_size_mul(count, size), 64));
-    return piece;
-}
-
-static uint64_t policy_lay_out(policy_run *p, char *at)
-{
-    uint64_t used = 0;
     const uint64_t n = p->count, tokens = n * p->choice.most;
-    p->asked = policy_piece(at, &used, p->groups, sizeof *p->asked);
-    p->made = policy_piece(at, &used, n, sizeof *p->made);
-    p->chosen = policy_piece(at, &used, p->groups, sizeof *p->chosen);
-    p->first = policy_piece(at, &used, n + 1, sizeof *p->first);
-    p->x = policy_piece(at, &used, tokens, sizeof *p->x);
-    p->old = policy_piece(at, &used, tokens, sizeof *p->old);
-    p->ref = p->numbers.beta > 0.0 ? policy_piece(at, &used, tokens, sizeof *p->ref) : NULL;
-    p->slopes = policy_piece(at, &used, tokens, sizeof *p->slopes);
-    p->scores = policy_piece(at, &used, n * REWARD_FUNCTIONS_MAX, sizeof *p->scores);
-    p->totals = policy_piece(at, &used, n, sizeof *p->totals);
-    p->advantages = policy_piece(at, &used, n, sizeof *p->advantages);
-    p->masked = policy_piece(at, &used, n, sizeof *p->masked);
-    p->entropies = policy_piece(at, &used, tokens, sizeof *p->entropies);
+    p->asked = bp_arena_take(at, p->groups, sizeof *p->asked);
+    p->made = bp_arena_take(at, n, sizeof *p->made);
+    p->chosen = bp_arena_take(at, p->groups, sizeof *p->chosen);
+    p->first = bp_arena_take(at, n + 1, sizeof *p->first);
+    p->x = bp_arena_take(at, tokens, sizeof *p->x);
+    p->old = bp_arena_take(at, tokens, sizeof *p->old);
+    p->ref = p->numbers.beta > 0.0 ? bp_arena_take(at, tokens, sizeof *p->ref) : NULL;
+    p->slopes = bp_arena_take(at, tokens, sizeof *p->slopes);
+    p->scores = bp_arena_take(at, n * REWARD_FUNCTIONS_MAX, sizeof *p->scores);
+    p->totals = bp_arena_take(at, n, sizeof *p->totals);
+    p->advantages = bp_arena_take(at, n, sizeof *p->advantages);
+    p->masked = bp_arena_take(at, n, sizeof *p->masked);
+    p->entropies = bp_arena_take(at, tokens, sizeof *p->entropies);
     p->top = p->s->set->policy_top_entropy;
-    p->dull = p->top < 1.0 ? policy_piece(at, &used, tokens, sizeof *p->dull) : NULL;
-    p->order = p->top < 1.0 ? policy_piece(at, &used, 2 * tokens, sizeof *p->order) : NULL;
-    p->cases = policy_piece(at, &used, n, sizeof *p->cases);
-    p->texts = policy_piece(at, &used, n, sizeof *p->texts);
-    int32_t *ids = policy_piece(at, &used, tokens, sizeof *ids);
-    float *logps = policy_piece(at, &used, tokens, sizeof *logps);
-    float *entropies = policy_piece(at, &used, tokens, sizeof *entropies);
-    p->work = policy_piece(at, &used, rollout_bytes(&p->s->spec), 1);
-    p->wire = policy_piece(at, &used, policy_ranks_bytes(p), 1);
-    for (uint64_t i = 0; at != NULL && i < n; i++) {
+    p->dull = p->top < 1.0 ? bp_arena_take(at, tokens, sizeof *p->dull) : NULL;
+    p->order = p->top < 1.0 ? bp_arena_take(at, 2 * tokens, sizeof *p->order) : NULL;
+    p->cases = bp_arena_take(at, n, sizeof *p->cases);
+    p->texts = bp_arena_take(at, n, sizeof *p->texts);
+    int32_t *ids = bp_arena_take(at, tokens, sizeof *ids);
+    float *logps = bp_arena_take(at, tokens, sizeof *logps);
+    float *entropies = bp_arena_take(at, tokens, sizeof *entropies);
+    p->work = bp_arena_take(at, rollout_bytes(&p->s->spec), 1);
+    p->wire = bp_arena_take(at, policy_ranks_bytes(p), 1);
+    for (uint64_t i = 0; !at->counts && i < n; i++) {
         p->made[i] = (rollout_completion){.ids = ids + i * p->choice.most,
                                           .logps = logps + i * p->choice.most,
                                           .entropies = entropies + i * p->choice.most};
     }
-    return used;
+}
+
+static uint64_t policy_bytes(policy_run *p)
+{
+    bp_arena count;
+    bp_arena_count(&count);
+    policy_place(p, &count);
+    return bp_arena_counted(&count);
 }
 
 bp_status policy_plan(policy_run *p, session *s)
@@ -225,7 +223,7 @@ bp_status policy_plan(policy_run *p, session *s)
         p->groups = p->count / p->choice.generations;
         p->iterations = (uint32_t)set->num_iterations;
     }
-    s->reference_bytes += policy_lay_out(p, NULL) + p->prompts.held.bytes + rollout_prompts_work() +
+    s->reference_bytes += policy_bytes(p) + p->prompts.held.bytes + rollout_prompts_work() +
                           reward_model_bytes(&p->model) + policy_reference_bytes(&p->reference);
     return BP_OK;
 }
@@ -306,12 +304,14 @@ static bp_status policy_score(policy_run *p, uint64_t batch)
 bp_status policy_start(policy_run *p, char *identity, size_t room)
 {
     session *s = p->s;
+    bp_arena memory;
     if (s == NULL) {
         return BP_OK;
     }
     BP_TRY(policy_identity(p, identity, room));
-    BP_TRY(memory_take(&p->held, policy_lay_out(p, NULL), false, "completions", &s->error));
-    (void)policy_lay_out(p, p->held.address);
+    BP_TRY(memory_take(&p->held, policy_bytes(p), false, "completions", &s->error));
+    bp_arena_init(&memory, p->held.address, p->held.bytes);
+    policy_place(p, &memory);
     s->reference_bytes += p->held.bytes + p->prompts.held.bytes + p->prompts.work.bytes +
                           reward_model_bytes(&p->model) + policy_reference_bytes(&p->reference);
     p->rewarded = true;

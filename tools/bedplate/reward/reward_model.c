@@ -100,16 +100,21 @@ static bp_status model_read(bp_source *source, uint64_t first, uint32_t n, int32
     return BP_OK;
 }
 
+static void model_pieces(reward_model *m, bp_arena *memory)
+{
+    m->ids = bp_arena_take(memory, bp_size_mul(m->count, m->room), sizeof *m->ids);
+    m->lengths = bp_arena_take(memory, m->count, sizeof *m->lengths);
+    m->scores = bp_arena_take(memory, m->count, sizeof *m->scores);
+}
+
 static bp_status model_take(reward_model *m)
 {
-    const uint64_t ids = bp_size_align(bp_size_mul(m->count, bp_size_mul(m->room, 4)), 64);
-    const uint64_t lengths = bp_size_align(bp_size_mul(m->count, sizeof *m->lengths), 64);
-    const uint64_t scores = bp_size_mul(m->count, sizeof *m->scores);
-    BP_TRY(memory_take(&m->held, bp_size_add(bp_size_add(ids, lengths), scores), false,
-                       "reward model", &m->s.error));
-    m->ids = m->held.address;
-    m->lengths = (uint32_t *)(void *)((char *)m->held.address + ids);
-    m->scores = (double *)(void *)((char *)m->held.address + ids + lengths);
+    bp_arena memory;
+    bp_arena_count(&memory);
+    model_pieces(m, &memory);
+    BP_TRY(memory_take(&m->held, bp_arena_counted(&memory), false, "reward model", &m->s.error));
+    bp_arena_init(&memory, m->held.address, m->held.bytes);
+    model_pieces(m, &memory);
     m->source = (bp_source){.context = m,
                             .name = option_name,
                             .count = (uint64_t)m->count * m->room,

@@ -319,6 +319,18 @@ static bp_status prompts_check(rollout_prompts *p)
     return BP_OK;
 }
 
+typedef struct prompts_pieces {
+    int32_t *ids;
+    char *bytes;
+} prompts_pieces;
+
+static void prompts_place(rollout_prompts *p, prompts_pieces *pieces, bp_arena *memory)
+{
+    p->rows = bp_arena_take(memory, p->count, sizeof *p->rows);
+    pieces->ids = bp_arena_take(memory, p->id_count, sizeof *pieces->ids);
+    pieces->bytes = bp_arena_take(memory, p->byte_count, 1);
+}
+
 bp_status rollout_prompts_open(rollout_prompts *p, session *s, const path_list *list)
 {
     uint32_t tail;
@@ -335,13 +347,14 @@ bp_status rollout_prompts_open(rollout_prompts *p, session *s, const path_list *
         return bp_error_set(&s->error, BP_ERR_DATA, where, "the data holds no prompt",
                             p->files.data.source.name);
     }
-    const uint64_t rows = bp_size_mul(p->count, sizeof *p->rows);
-    const uint64_t ids = bp_size_mul(p->id_count, sizeof(int32_t));
-    BP_TRY(memory_take(&p->held, bp_size_add(bp_size_add(rows, ids), p->byte_count), false,
-                       "host memory", &s->error));
-    char *at = p->held.address;
-    p->rows = (rollout_row *)(void *)at;
-    return prompts_read(p, (int32_t *)(void *)(at + rows), at + rows + ids);
+    prompts_pieces pieces;
+    bp_arena memory;
+    bp_arena_count(&memory);
+    prompts_place(p, &pieces, &memory);
+    BP_TRY(memory_take(&p->held, bp_arena_counted(&memory), false, "host memory", &s->error));
+    bp_arena_init(&memory, p->held.address, p->held.bytes);
+    prompts_place(p, &pieces, &memory);
+    return prompts_read(p, pieces.ids, pieces.bytes);
 }
 
 uint64_t rollout_prompts_work(void)

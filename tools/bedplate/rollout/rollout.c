@@ -89,17 +89,6 @@ typedef struct rollout_region {
     uint32_t used; /* slots that go on from it */
 } rollout_region;
 
-/* What `work` holds: room for exponentials, then tables of slots and of regions. */
-uint64_t rollout_bytes(const bp_spec *spec)
-{
-    const uint64_t slots = bp_spec_decode_rows(spec);
-    const uint64_t each = sizeof(rollout_slot) + sizeof(bp_slot) + sizeof(int32_t);
-    uint64_t bytes = bp_size_mul(sizeof(float), spec->config.vocabulary);
-    bytes = bp_size_add(bytes, bp_size_mul(slots, each));
-    bytes = bp_size_add(bytes, bp_size_mul(spec->generate_regions, sizeof(rollout_region)));
-    return bp_size_align(bytes, 64);
-}
-
 double rollout_uniform(const rollout_choice *choice, uint64_t row, uint32_t generation,
                        uint32_t position)
 {
@@ -308,19 +297,36 @@ static bp_status rollout_decode(rollout *r)
     return BP_OK;
 }
 
-/* Where things lie in `work`. */
+/* What `work` holds: room for exponentials, tables of slots and of regions. */
+static void rollout_take(rollout *r, const bp_spec *spec, bp_arena *memory)
+{
+    const uint64_t slots = bp_spec_decode_rows(spec);
+    r->room = bp_arena_take(memory, spec->config.vocabulary, sizeof *r->room);
+    r->slots = bp_arena_take(memory, slots, sizeof *r->slots);
+    r->places = bp_arena_take(memory, slots, sizeof *r->places);
+    r->ids = bp_arena_take(memory, slots, sizeof *r->ids);
+    r->regions = bp_arena_take(memory, spec->generate_regions, sizeof *r->regions);
+}
+
+uint64_t rollout_bytes(const bp_spec *spec)
+{
+    rollout r;
+    bp_arena count;
+    bp_arena_count(&count);
+    rollout_take(&r, spec, &count);
+    return bp_arena_counted(&count);
+}
+
 static rollout rollout_begin(bp_runtime *runtime, const rollout_choice *choice, void *work)
 {
     const bp_spec *spec = &runtime->plan->spec;
+    bp_arena memory;
     rollout r = {.runtime = runtime,
                  .choice = choice,
                  .slot_count = bp_spec_decode_rows(spec),
-                 .region_count = spec->generate_regions,
-                 .room = work};
-    r.slots = (rollout_slot *)(void *)(r.room + spec->config.vocabulary);
-    r.places = (bp_slot *)(void *)(r.slots + r.slot_count);
-    r.ids = (int32_t *)(void *)(r.places + r.slot_count);
-    r.regions = (rollout_region *)(void *)(r.ids + r.slot_count);
+                 .region_count = spec->generate_regions};
+    bp_arena_init(&memory, work, (size_t)rollout_bytes(spec));
+    rollout_take(&r, spec, &memory);
     for (uint32_t i = 0; i < r.slot_count; i++) {
         r.slots[i] = (rollout_slot){.used = false};
     }

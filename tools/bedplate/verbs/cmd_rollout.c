@@ -105,38 +105,36 @@ static bp_status rollouts_choose_slots(rollouts *r)
     }
 }
 
-/* What a round needs, counted and taken at once. */
+/* What a round needs; `made` points into two tables of tokens. */
+static void rollouts_pieces(rollouts *r, uint64_t all, bp_arena *memory)
+{
+    const uint64_t most = r->choice.most, tokens = bp_size_mul(all, most);
+    r->asked = bp_arena_take(memory, r->round, sizeof *r->asked);
+    r->made = bp_arena_take(memory, all, sizeof *r->made);
+    int32_t *ids = bp_arena_take(memory, tokens, sizeof *ids);
+    float *logps = bp_arena_take(memory, tokens, sizeof *logps);
+    for (uint64_t i = 0; !memory->counts && i < all; i++) {
+        r->made[i] = (rollout_completion){.ids = ids + i * most, .logps = logps + i * most};
+    }
+    r->cases = bp_arena_take(memory, all, sizeof *r->cases);
+    r->scores = bp_arena_take(memory, bp_size_mul(all, r->rewards.count), sizeof *r->scores);
+    r->work = bp_arena_take(memory, rollout_bytes(&r->s.spec), 1);
+}
+
 static bp_status rollouts_take(rollouts *r)
 {
-    const uint64_t n = r->choice.generations;
-    const uint64_t most = r->choice.most;
-    const uint64_t all = bp_size_mul(r->round, n), tokens = bp_size_mul(all, most);
-    const uint64_t asked = bp_size_align(r->round * sizeof *r->asked, 64);
-    const uint64_t made = bp_size_align(bp_size_mul(all, sizeof *r->made), 64);
-    const uint64_t ids = bp_size_align(bp_size_mul(tokens, sizeof(int32_t)), 64);
-    const uint64_t cases = bp_size_align(bp_size_mul(all, sizeof *r->cases), 64);
-    const uint64_t scores =
-        bp_size_align(bp_size_mul(bp_size_mul(all, r->rewards.count), sizeof(double)), 64);
-    const uint64_t before = bp_size_add(bp_size_add(asked, made), bp_size_mul(2, ids));
-    const uint64_t bytes = bp_size_add(bp_size_add(before, cases), scores);
+    const uint64_t all = bp_size_mul(r->round, r->choice.generations);
+    bp_arena memory;
     r->texts = calloc(all, sizeof *r->texts);
     r->text_count = r->texts != NULL ? (uint32_t)all : 0;
     if (r->texts == NULL) {
         return bp_error_set(&r->s.error, BP_ERR_FIT, where, "no memory for the texts", "");
     }
-    BP_TRY(memory_take(&r->held, bp_size_add(bytes, rollout_bytes(&r->s.spec)), false,
-                       "host memory", &r->s.error));
-    char *at = r->held.address;
-    r->asked = (rollout_prompt *)(void *)at;
-    r->made = (rollout_completion *)(void *)(at + asked);
-    for (uint64_t i = 0; i < all; i++) {
-        const size_t place = (size_t)(asked + made + i * most * sizeof(int32_t));
-        r->made[i] = (rollout_completion){.ids = (int32_t *)(void *)(at + place),
-                                          .logps = (float *)(void *)(at + place + ids)};
-    }
-    r->cases = (reward_case *)(void *)(at + before);
-    r->scores = (double *)(void *)(at + before + cases);
-    r->work = at + bytes;
+    bp_arena_count(&memory);
+    rollouts_pieces(r, all, &memory);
+    BP_TRY(memory_take(&r->held, bp_arena_counted(&memory), false, "host memory", &r->s.error));
+    bp_arena_init(&memory, r->held.address, r->held.bytes);
+    rollouts_pieces(r, all, &memory);
     return BP_OK;
 }
 
