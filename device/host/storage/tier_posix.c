@@ -17,6 +17,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "arena/text.h"
+#include "core/base/digest.h"
 #include "core/ir/address.h"
 #include "core/ir/tier.h"
 
@@ -43,6 +45,58 @@ static bp_status tier_failed(const bp_tier_posix *tier, bp_error *error, int cod
     return bp_error_set(error, BP_ERR_STORE, where, text, tier->path);
 }
 
+/* A digest of the page at `offset`, never 0. With the offset in it, a page that lies in another's
+ * place has another one. */
+static uint32_t tier_digest(uint64_t offset, const unsigned char *page)
+{
+    const uint64_t digest = bp_digest_of(page, PAGE, offset);
+    const uint32_t folded = (uint32_t)(digest ^ digest >> 32);
+    return folded != 0 ? folded : 1;
+}
+
+/* The pages are what was written there; NULL: a write of them failed, and nobody knows. */
+static void tier_note(const bp_tier_posix *tier, uint64_t offset, const unsigned char *pages,
+                      uint64_t bytes)
+{
+    for (uint64_t at = 0; at < bytes; at += PAGE) {
+        tier->digests[(offset + at) / PAGE] =
+            pages != NULL ? tier_digest(offset + at, pages + at) : 0;
+    }
+}
+
+static bp_status tier_damaged(const bp_tier_posix *tier, uint64_t offset, bp_error *error)
+{
+    char word[BP_ERROR_WORD_MAX];
+    bp_text text;
+    bp_text_init(&text, NULL, NULL, word, sizeof word);
+    bp_text_string(&text, "other bytes from ");
+    bp_text_u64(&text, offset);
+    bp_text_string(&text, " on");
+    BP_TRY(bp_text_flush(&text));
+    const bp_status status =
+        bp_error_set(error, BP_ERR_STORE, where,
+                     "a page of the offload file has changed since it was written", tier->path);
+    bp_error_found(error, word, strlen(word));
+    bp_error_right(error, "what was written there; --resume continues from the last checkpoint");
+    return status;
+}
+
+/* Whether pages that were read are what was written there. What nobody has written yet is taken as
+ * it is, and may not change from then on. */
+static bp_status tier_compare(const bp_tier_posix *tier, uint64_t offset,
+                              const unsigned char *pages, uint64_t bytes, bp_error *error)
+{
+    for (uint64_t at = 0; at < bytes; at += PAGE) {
+        uint32_t *known = &tier->digests[(offset + at) / PAGE];
+        const uint32_t digest = tier_digest(offset + at, pages + at);
+        if (*known != 0 && *known != digest) {
+            return tier_damaged(tier, offset + at, error);
+        }
+        *known = digest;
+    }
+    return BP_OK;
+}
+
 /* One run of whole pages. */
 static bp_status tier_read_pages(const bp_tier_posix *tier, uint64_t offset, unsigned char *to,
                                  uint64_t bytes, bp_error *error)
@@ -60,6 +114,7 @@ static bp_status tier_read_pages(const bp_tier_posix *tier, uint64_t offset, uns
             return bp_error_set(error, BP_ERR_STORE, where, "the offload file was cut off",
                                 tier->path);
         }
+        BP_TRY(tier_compare(tier, offset, to, (uint64_t)got, error));
         to += got;
         offset += (uint64_t)got;
         bytes -= (uint64_t)got;
@@ -67,12 +122,11 @@ static bp_status tier_read_pages(const bp_tier_posix *tier, uint64_t offset, uns
     return BP_OK;
 }
 
-static bp_status tier_write_pages(const bp_tier_posix *tier, uint64_t offset,
-                                  const unsigned char *from, uint64_t bytes, bp_error *error)
+static bp_status tier_put_pages(const bp_tier_posix *tier, uint64_t offset,
+                                const unsigned char *from, uint64_t bytes, bp_error *error)
 {
     while (bytes > 0) {
-        const uint64_t piece = bytes < BP_TIER_PIECE ? bytes : BP_TIER_PIECE;
-        const ssize_t put = pwrite(tier->descriptor, from, (size_t)piece, (off_t)offset);
+        const ssize_t put = pwrite(tier->descriptor, from, (size_t)bytes, (off_t)offset);
         if (put < 0 && errno == EINTR) {
             continue;
         }
@@ -82,6 +136,18 @@ static bp_status tier_write_pages(const bp_tier_posix *tier, uint64_t offset,
         from += put;
         offset += (uint64_t)put;
         bytes -= (uint64_t)put;
+    }
+    return BP_OK;
+}
+
+static bp_status tier_write_pages(const bp_tier_posix *tier, uint64_t offset,
+                                  const unsigned char *from, uint64_t bytes, bp_error *error)
+{
+    for (uint64_t done = 0; done < bytes; done += BP_TIER_PIECE) {
+        const uint64_t piece = bytes - done < BP_TIER_PIECE ? bytes - done : BP_TIER_PIECE;
+        const bp_status status = tier_put_pages(tier, offset + done, from + done, piece, error);
+        tier_note(tier, offset + done, status == BP_OK ? from + done : NULL, piece);
+        BP_TRY(status);
     }
     return BP_OK;
 }
@@ -305,7 +371,7 @@ static bp_status tier_grow(const bp_tier_posix *tier, uint64_t size, bool marked
     if (!marked || size < tier->bytes + PAGE) {
         memset(tier->room, 0, PAGE);
         memcpy(tier->room, tier_mark, sizeof tier_mark);
-        BP_TRY(tier_write_pages(tier, tier->bytes, tier->room, PAGE, error));
+        BP_TRY(tier_put_pages(tier, tier->bytes, tier->room, PAGE, error));
         if (fsync(tier->descriptor) != 0) {
             return tier_failed(tier, error, errno);
         }
@@ -315,6 +381,11 @@ static bp_status tier_grow(const bp_tier_posix *tier, uint64_t size, bool marked
         refused = posix_fallocate(tier->descriptor, 0, (off_t)tier->bytes);
     }
     return refused == 0 ? BP_OK : tier_failed(tier, error, refused);
+}
+
+static uint64_t tier_digest_bytes(uint64_t bytes)
+{
+    return bytes / PAGE * sizeof(uint32_t);
 }
 
 static bp_status tier_take(bp_tier_posix *tier, bool buffered, bp_error *error)
@@ -335,7 +406,10 @@ static bp_status tier_take(bp_tier_posix *tier, bool buffered, bp_error *error)
     }
     const uint64_t size = (uint64_t)information.st_size;
     BP_TRY(tier_ours(tier, size, &marked, error));
-    return tier_grow(tier, size, marked, error);
+    BP_TRY(tier_grow(tier, size, marked, error));
+    tier->digests = (uint32_t *)(void *)(tier->room + BP_TIER_ROOM);
+    memset(tier->digests, 0, (size_t)tier_digest_bytes(tier->bytes));
+    return BP_OK;
 }
 
 /* A file that is there, or a new one, which nobody else has put there meanwhile. */
@@ -344,6 +418,14 @@ static int tier_descriptor(const char *path, bool buffered)
     const int flags = O_RDWR | O_CLOEXEC | O_NONBLOCK | (buffered ? 0 : O_DIRECT);
     const int there = open(path, flags);
     return there >= 0 || errno != ENOENT ? there : open(path, flags | O_CREAT | O_EXCL, 0600);
+}
+
+uint64_t bp_tier_posix_memory(uint64_t bytes)
+{
+    const uint64_t whole = bp_size_align(bytes, BP_TIER_WINDOW);
+    return whole == BP_SIZE_INVALID
+               ? whole
+               : bp_size_add(BP_TIER_ROOM, bp_size_align(tier_digest_bytes(whole), PAGE));
 }
 
 static bp_status tier_open(bp_tier_posix *tier, bool buffered, bp_error *error)

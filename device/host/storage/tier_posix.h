@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* bp_tier over one file, read and written past the page cache. */
+/* bp_tier over one file, read and written past the page cache.
+ *
+ * A page that is read is compared with a digest of what was written there, or read there first: a
+ * drive, a cable or another program that changes bytes in between fails the read by name. */
 #ifndef BP_DEVICE_HOST_TIER_POSIX_H
 #define BP_DEVICE_HOST_TIER_POSIX_H
 
@@ -28,14 +31,20 @@ typedef struct bp_tier_posix {
     bool earlier; /* a file of this size without a mark is one of version 0.1, which had none */
     uint64_t uses;
     unsigned char *room;
+    uint32_t *digests; /* of each page; 0: it was neither written nor read yet */
     const char *path;
     bp_tier_window window[BP_TIER_WINDOWS];
 } bp_tier_posix;
 
 extern const struct bp_tier bp_tier_posix_table;
 
+/* Bytes of the memory that a file of so many bytes is read and written through, with four for the
+ * digest of each of its pages. BP_SIZE_INVALID where they are no size. */
+uint64_t bp_tier_posix_memory(uint64_t bytes);
+
 /* Opens or makes the file and takes `bytes` bytes of the disk for it, rounded up to whole windows.
- * The path has to stay until close; room is BP_TIER_ROOM bytes at a multiple of 4096. The file is
+ * The path has to stay until close; room is bp_tier_posix_memory bytes at a multiple of 4096. The
+ * file is
  * this process's alone, and its first contents are whatever they were; a page behind them says that
  * the file was made here. A new one is its owner's alone (0600). buffered: through the page cache,
  * which then has as many bytes as the file. BP_ERR_STORE says what the system refused; BP_ERR_USAGE

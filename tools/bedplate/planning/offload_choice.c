@@ -187,6 +187,13 @@ static uint32_t offload_count(const offload_choice *b, const bp_plan *plan, bp_t
     return count;
 }
 
+static uint64_t offload_file_bytes(const offload_choice *b, const bp_plan *plan)
+{
+    bp_tier_range all;
+    const uint64_t bytes = plan->report.offload.arena_bytes;
+    return offload_count(b, plan, &all) > 0 ? bp_tier_versions_bytes(bytes, &all, 1) : bytes;
+}
+
 uint64_t offload_room(const offload_choice *b, const bp_plan *plan)
 {
     bp_tier_range all;
@@ -194,16 +201,10 @@ uint64_t offload_room(const offload_choice *b, const bp_plan *plan)
     if (plan->report.offload.arena_bytes == 0) {
         return 0;
     }
-    return count == 0 ? BP_TIER_ROOM
-                      : BP_TIER_ROOM + bp_size_align(count * sizeof all, BP_VERSIONS_PAGE) +
+    const uint64_t room = bp_tier_posix_memory(offload_file_bytes(b, plan));
+    return count == 0 ? room
+                      : room + bp_size_align(count * sizeof all, BP_VERSIONS_PAGE) +
                             bp_size_align(bp_tier_versions_memory(&all, 1), BP_VERSIONS_PAGE);
-}
-
-static uint64_t offload_file_bytes(const offload_choice *b, const bp_plan *plan)
-{
-    bp_tier_range all;
-    const uint64_t bytes = plan->report.offload.arena_bytes;
-    return offload_count(b, plan, &all) > 0 ? bp_tier_versions_bytes(bytes, &all, 1) : bytes;
 }
 
 /* What lives always lies in the order of its table; what is without a gap is one range. Returns how
@@ -271,7 +272,7 @@ bp_status offload_open(offload_choice *b, const settings *set, const bp_plan *pl
     if (memory) {
         return BP_OK; /* a GPU's driver gives its memory, pinned once, when the device is opened */
     }
-    BP_TRY(memory_take(&b->room, BP_TIER_ROOM, true, "room for --offload", error));
+    BP_TRY(memory_take(&b->room, bp_tier_posix_memory(needed), true, "room for --offload", error));
     const bool on = set->offload_two && set->resume;
     BP_TRY((on ? bp_tier_posix_reopen : bp_tier_posix_open)(
         &b->file, b->path, needed, set->offload_buffered, b->room.address, error));

@@ -120,11 +120,11 @@ static int setup(void **state)
     (void)state;
     void *memory = NULL;
     if (mkdtemp(folder) == NULL || snprintf(path, sizeof path, "%s/below", folder) < 0 ||
-        posix_memalign(&memory, PAGE, BP_TIER_ROOM + 2 * BYTES) != 0) {
+        posix_memalign(&memory, PAGE, bp_tier_posix_memory(BYTES) + 2 * BYTES) != 0) {
         return -1;
     }
     room = memory;
-    model = room + BP_TIER_ROOM;
+    model = room + bp_tier_posix_memory(BYTES);
     copy = model + BYTES;
     return 0;
 }

@@ -40,7 +40,7 @@ static int setup(void **state)
     if (mkdtemp(folder) == NULL || snprintf(path, sizeof path, "%s/below", folder) < 0) {
         return -1;
     }
-    return take(&room, BP_TIER_ROOM) + take(&model, BYTES) + take(&copy, BYTES);
+    return take(&room, bp_tier_posix_memory(BYTES)) + take(&model, BYTES) + take(&copy, BYTES);
 }
 
 static int teardown(void **state)
@@ -177,11 +177,85 @@ static void a_file_that_goes_is_missed(void **state)
     }
 }
 
+/* What changes `bytes` bytes of the file, as a bad drive does: past the tier, from `offset` on. */
+static void overwrite(uint64_t offset, uint64_t bytes)
+{
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, (long)offset, SEEK_SET), 0);
+    for (uint64_t i = 0; i < bytes; i++) {
+        assert_int_not_equal(fputc(model[offset + i] ^ 1, file), EOF);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+/* A page that was changed behind the tier's back, be it by one bit, is never handed out by any way,
+ * those beside it are, and what is written over it is whole again. */
+/* verifies run-41.18ee */
+static void changed_pages_are_found(void **state)
+{
+    (void)state;
+    const bp_tier *t = &bp_tier_posix_table;
+    static const struct {
+        uint64_t offset, bytes;
+        const char *found;
+    } rows[] = {{0, 1, "other bytes from 0 on"},
+                {8191, 1, "other bytes from 4096 on"},
+                {3 << 20, 80000, "other bytes from 3145728 on"},
+                {BYTES - 1, 1, "other bytes from 5238784 on"}};
+    static const bp_tier_way ways[] = {BP_TIER_READ, BP_TIER_HAND};
+    (void)unlink(path);
+    open_tier();
+    for (uint64_t i = 0; i < BYTES; i++) {
+        model[i] = (unsigned char)(i * 7 + i / 251);
+    }
+    for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
+        const uint64_t first = rows[i / 2].offset / 4096 * 4096;
+        assert_int_equal(t->write(&tier, BP_TIER_WRITE, 0, model, BYTES, &error), BP_OK);
+        assert_int_equal(t->resolve(&tier, &error), BP_OK);
+        overwrite(rows[i / 2].offset, rows[i / 2].bytes);
+        assert_int_equal(
+            t->read(&tier, ways[i % 2], rows[i / 2].offset, copy, rows[i / 2].bytes, &error),
+            BP_ERR_STORE);
+        assert_non_null(strstr(error.text, "has changed since it was written"));
+        assert_string_equal(error.word, rows[i / 2].found);
+        assert_string_equal(error.name, path);
+        error = (bp_error){.code = BP_OK};
+        assert_int_equal(t->read(&tier, BP_TIER_READ, 0, copy, first, &error), BP_OK);
+        assert_memory_equal(copy, model, first);
+    }
+    bp_tier_posix_close(&tier);
+    open_tier(); /* what is there already is known from its first reading on */
+    assert_int_equal(t->read(&tier, BP_TIER_READ, 0, copy, BYTES, &error), BP_OK);
+    overwrite(12345, 1);
+    assert_int_equal(t->read(&tier, BP_TIER_READ, 0, copy, BYTES, &error), BP_ERR_STORE);
+    assert_string_equal(error.word, "other bytes from 12288 on");
+    bp_tier_posix_close(&tier);
+}
+
+/* Two pages that changed places have the bytes of pages, and are not those. */
+/* verifies run-41.18ee */
+static void exchanged_pages_are_found(void **state)
+{
+    (void)state;
+    const bp_tier *t = &bp_tier_posix_table;
+    (void)unlink(path);
+    open_tier();
+    for (uint64_t i = 0; i < 8192; i++) {
+        model[i] = (unsigned char)(i / 4096);
+    }
+    assert_int_equal(t->write(&tier, BP_TIER_WRITE, 0, model, 8192, &error), BP_OK);
+    overwrite(0, 8192); /* zeros and ones */
+    assert_int_equal(t->read(&tier, BP_TIER_READ, 0, copy, 4096, &error), BP_ERR_STORE);
+    bp_tier_posix_close(&tier);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_come_back), cmocka_unit_test(bytes_are_taken),
-        cmocka_unit_test(what_cannot_be_is_refused), cmocka_unit_test(too_large_is_refused),
-        cmocka_unit_test(a_file_that_goes_is_missed)};
+        cmocka_unit_test(pieces_come_back),           cmocka_unit_test(bytes_are_taken),
+        cmocka_unit_test(what_cannot_be_is_refused),  cmocka_unit_test(too_large_is_refused),
+        cmocka_unit_test(a_file_that_goes_is_missed), cmocka_unit_test(changed_pages_are_found),
+        cmocka_unit_test(exchanged_pages_are_found)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }
