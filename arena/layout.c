@@ -20,7 +20,8 @@ static void work_place(plan_work *work, bp_arena *memory, uint64_t count)
     work->over = bp_arena_take(memory, count, sizeof *work->over);
     work->key = bp_arena_take(memory, count, sizeof *work->key);
     work->level = bp_arena_take(memory, count, sizeof *work->level);
-    work->top = bp_arena_take(memory, count, sizeof *work->top);
+    work->spot = bp_arena_take(memory, count, sizeof *work->spot);
+    work->bottom = bp_arena_take(memory, count + 1, sizeof *work->bottom);
     work->order = bp_arena_take(memory, count, sizeof *work->order);
     work->spare = bp_arena_take(memory, count, sizeof *work->spare);
     work->first = bp_arena_take(memory, count, sizeof *work->first);
@@ -28,6 +29,7 @@ static void work_place(plan_work *work, bp_arena *memory, uint64_t count)
     work->start = bp_arena_take(memory, count + 2, sizeof *work->start);
     work->used = bp_arena_take(memory, count + 1, sizeof *work->used);
     work->cursor = bp_arena_take(memory, count + 1, sizeof *work->cursor);
+    work->skip = bp_arena_take(memory, count + 1, sizeof *work->skip);
     work->slot = bp_arena_take(memory, count, (PLAN_SLOTS + 1) * sizeof *work->slot);
 }
 

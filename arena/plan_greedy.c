@@ -88,6 +88,7 @@ static void dive_lift(plan_work *work, uint32_t place, uint64_t top)
     for (uint32_t b = range.from; b <= range.to; b++) {
         uint32_t *list = work->slot + work->start[b];
         uint32_t left = 0;
+        work->looked += work->used[b];
         for (uint32_t i = 0; i < work->used[b]; i++) {
             uint32_t other = list[i];
             const uint64_t level = work->level[other]; /* most lie higher: looked at before lives */
@@ -179,22 +180,23 @@ static uint64_t plan_dive(plan_work *work, uint64_t limit)
 /* The lowest offset from `offset` on at which `item` conflicts with nobody in the block's list,
  * which is in the order of offsets. *cursor is where the search ended: nobody before it matters
  * any more. */
-static uint64_t block_gap(const plan_work *work, uint32_t block, const plan_item *item,
-                          uint64_t offset, uint32_t *cursor)
+static uint64_t block_gap(plan_work *work, uint32_t block, const plan_item *item, uint64_t offset,
+                          uint32_t *cursor)
 {
     const uint32_t *list = work->slot + work->start[block];
     uint32_t i = *cursor;
     for (; i < work->used[block]; i++) {
-        uint32_t other = list[i];
-        bool conflict = work->first[other] < item->last && item->first < work->last[other];
-        if (!conflict || work->top[other] <= offset) {
+        const plan_spot *other = &work->spot[list[i]];
+        bool conflict = other->first < item->last && item->first < other->last;
+        if (!conflict || other->top <= offset) {
             continue;
         }
-        if (work->level[other] >= offset + item->size) {
+        if (other->level >= offset + item->size) {
             break;
         }
-        offset = work->top[other];
+        offset = other->top;
     }
+    work->looked += i - *cursor;
     *cursor = i;
     return offset;
 }
@@ -206,8 +208,7 @@ static uint64_t greedy_gap(plan_work *work, const plan_item *item, uint64_t offs
     uint32_t *cursor = work->cursor;
     const block_range range = {item->first >> work->shift, (item->last - 1) >> work->shift};
     const uint32_t lists = range.to - range.from + 1;
-    memset(cursor + range.from, 0, lists * sizeof *cursor);
-    for (uint32_t b = range.from; work->skip != NULL && b <= range.to; b++) {
+    for (uint32_t b = range.from; b <= range.to; b++) {
         cursor[b] = work->skip[b];
         offset = work->bottom[b] > offset ? work->bottom[b] : offset;
     }
@@ -220,15 +221,35 @@ static uint64_t greedy_gap(plan_work *work, const plan_item *item, uint64_t offs
     return offset;
 }
 
-/* Puts an item into a list, after those of the same offset. */
-static void list_insert(plan_work *work, uint32_t block, uint32_t index)
+/* Goes on from the entries that are skipped at the beginning of a block's list: nothing that is
+ * fitted later lies lower than those that live in the whole block without a gap between them. */
+static void list_skip(plan_work *work, uint32_t block)
+{
+    const uint32_t *list = work->slot + work->start[block];
+    const uint32_t first = block << work->shift, end = first + (1u << work->shift);
+    const uint32_t last = end < work->sections ? end : work->sections;
+    uint64_t bottom = work->bottom[block];
+    uint32_t i = work->skip[block];
+    for (; i < work->used[block]; i++) {
+        const plan_spot *spot = &work->spot[list[i]];
+        if (spot->first > first || spot->last < last || spot->level > bottom) {
+            break;
+        }
+        bottom = spot->top > bottom ? spot->top : bottom;
+    }
+    work->skip[block] = i;
+    work->bottom[block] = bottom;
+}
+
+/* Puts an item into a list, after those of the same offset; returns its place there. */
+static uint32_t list_insert(plan_work *work, uint32_t block, uint32_t index)
 {
     uint32_t *list = work->slot + work->start[block];
     uint32_t low = 0;
     uint32_t high = work->used[block];
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (work->level[list[middle]] <= work->level[index]) {
+        if (work->spot[list[middle]].level <= work->spot[index].level) {
             low = middle + 1;
         } else {
             high = middle;
@@ -237,24 +258,27 @@ static void list_insert(plan_work *work, uint32_t block, uint32_t index)
     memmove(list + low + 1, list + low, (work->used[block] - low) * sizeof *list);
     list[low] = index;
     work->used[block]++;
+    return low;
 }
 
-static void greedy_insert(plan_work *work, uint32_t index, uint64_t offset)
+/* `fitted`: it lies in a gap that was looked for, so that no entry that is skipped lies higher. */
+static void greedy_insert(plan_work *work, uint32_t index, uint64_t offset, bool fitted)
 {
     const plan_item *item = &work->item[index];
-    work->first[index] = item->first;
-    work->last[index] = item->last;
-    work->level[index] = offset;
-    work->top[index] = offset + item->size;
+    work->spot[index] = (plan_spot){
+        .level = offset, .top = offset + item->size, .first = item->first, .last = item->last};
     for (uint32_t b = item->first >> work->shift; b <= (item->last - 1) >> work->shift; b++) {
-        list_insert(work, b, index);
+        if (list_insert(work, b, index) == work->skip[b] && fitted) {
+            list_skip(work, b);
+        }
     }
 }
 
 static void greedy_empty(plan_work *work)
 {
     memset(work->used, 0, (work->blocks + (size_t)1) * sizeof *work->used);
-    work->skip = NULL;
+    memset(work->skip, 0, work->blocks * sizeof *work->skip);
+    memset(work->bottom, 0, work->blocks * sizeof *work->bottom);
 }
 
 /* Fits the items from work->order[from] on, above what reaches `height`. */
@@ -270,31 +294,9 @@ static uint64_t greedy_fit(plan_work *work, uint64_t limit, uint32_t from, uint6
         if (height >= limit) {
             return UINT64_MAX;
         }
-        greedy_insert(work, index, offset);
+        greedy_insert(work, index, offset, true);
     }
     return height;
-}
-
-/* Of each block's list, the entries at its beginning that live in the whole block without a gap
- * between them: nothing that is fitted later lies lower. */
-static void greedy_find_skips(plan_work *work, plan_work *copy)
-{
-    work->skip = copy->spare;
-    work->bottom = copy->key;
-    for (uint32_t b = 0; b < work->blocks; b++) {
-        const uint32_t *list = work->slot + work->start[b];
-        const uint32_t first = b << work->shift, end = first + (1u << work->shift);
-        const uint32_t last = end < work->sections ? end : work->sections;
-        uint64_t top = 0;
-        uint32_t i = 0;
-        while (i < work->used[b] && work->first[list[i]] <= first && work->last[list[i]] >= last &&
-               work->level[list[i]] <= top) {
-            top = work->top[list[i]] > top ? work->top[list[i]] : top;
-            i++;
-        }
-        work->skip[b] = i;
-        work->bottom[b] = top;
-    }
 }
 
 void plan_place(plan_work *work, plan_work *copy, uint32_t placed)
@@ -306,15 +308,21 @@ void plan_place(plan_work *work, plan_work *copy, uint32_t placed)
         const uint64_t offset = work->offset[index];
         const uint64_t reached = offset + work->item[index].size + work->head[index];
         copy->best_height = reached > copy->best_height ? reached : copy->best_height;
-        greedy_insert(work, index, offset);
+        greedy_insert(work, index, offset, false);
     }
-    greedy_find_skips(work, copy);
+    for (uint32_t b = 0; b < work->blocks; b++) {
+        list_skip(work, b);
+    }
+    memcpy(copy->skip, work->skip, work->blocks * sizeof *work->skip);
+    memcpy(copy->bottom, work->bottom, work->blocks * sizeof *work->bottom);
     memcpy(copy->used, work->used, (work->blocks + (size_t)1) * sizeof *work->used);
     memcpy(copy->slot, work->slot, work->start[work->blocks] * sizeof *work->slot);
 }
 
 uint64_t plan_fit_rest(plan_work *work, const plan_work *copy, uint32_t placed)
 {
+    memcpy(work->skip, copy->skip, work->blocks * sizeof *work->skip);
+    memcpy(work->bottom, copy->bottom, work->blocks * sizeof *work->bottom);
     memcpy(work->used, copy->used, (work->blocks + (size_t)1) * sizeof *work->used);
     memcpy(work->slot, copy->slot, work->start[work->blocks] * sizeof *work->slot);
     return greedy_fit(work, UINT64_MAX, placed, copy->best_height);

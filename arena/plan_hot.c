@@ -23,6 +23,9 @@
 #define HOT_STEPS  48000000000u
 #define HOT_LEAST  12u
 #define HOT_ROUNDS 240u
+/* Entries of lists that are looked at for one set of buffers, its joined ones included: seconds.
+ * Where the best of hundreds of first fits came late, a tenth of that had found it. */
+#define HOT_LOOKS 500000000u
 /* First fits around the same hot items without any fewer of the others ending too high. */
 #define HOT_PATIENCE 4u
 /* Placements that one search may try, in the first pass over all ways and in the second; in all of
@@ -191,6 +194,12 @@ static uint64_t hot_floor(const plan_hot *h, const plan_item *item)
     return h->depth[item->last <= h->most ? item->last - 1 : item->first];
 }
 
+/* Whether the work is up. */
+static bool hot_spent(const plan_hot *h)
+{
+    return h->rounds == 0 || h->looked >= HOT_LOOKS;
+}
+
 /* Makes the problem of the hot items. */
 static void hot_cut(plan_hot *h)
 {
@@ -249,8 +258,10 @@ static bool hot_solve(plan_hot *h)
         inner->best_height = 0;
         return true;
     }
+    const uint64_t before = inner->looked;
     plan_block(inner);
     plan_attempts(inner);
+    h->looked += inner->looked - before;
     bool affordable = inner->items <= HOT_ITEMS && h->nodes < HOT_TOTAL;
     if (h->exact != NULL && affordable && !plan_done(inner)) {
         (void)plan_exact_run(h->exact, inner, h->effort);
@@ -304,9 +315,11 @@ static void hot_fit(plan_hot *h)
     uint32_t fewest = UINT32_MAX;
     uint32_t patience = HOT_PATIENCE;
     plan_place(work, &h->inner, h->placed); /* whose problem is solved, and its lists are free */
-    while (patience > 0 && h->rounds > 0) {
+    while (patience > 0 && !hot_spent(h)) {
+        const uint64_t before = work->looked;
         h->rounds--;
         plan_keep(work, plan_fit_rest(work, &h->inner, h->placed), "hot sections");
+        h->looked += work->looked - before;
         if (plan_done(work)) {
             return;
         }
@@ -350,7 +363,7 @@ static void hot_go(plan_hot *h, const hot_way *way)
         }
         hot_append(h);
         hot_fit(h);
-        if (plan_done(work) || h->rounds == 0) {
+        if (plan_done(work) || hot_spent(h)) {
             return;
         }
         hot_widen(h);
@@ -373,7 +386,7 @@ void plan_hot_run(plan_hot *h)
     const int passes = work->items <= HOT_ITEMS || h->exact == NULL ? 1 : 2;
     for (int pass = 0; pass < passes; pass++) {
         h->effort = efforts[pass];
-        for (size_t w = 0; w < sizeof ways / sizeof ways[0] && h->rounds > 0; w++) {
+        for (size_t w = 0; w < sizeof ways / sizeof ways[0] && !hot_spent(h); w++) {
             if (!plan_done(work)) {
                 hot_go(h, &ways[w]);
             }

@@ -19,6 +19,7 @@ typedef struct plan_hot {
     uint64_t effort;   /* placements that one search may try */
     uint64_t nodes;    /* placements that searches tried */
     uint32_t rounds;   /* first fits that may still be made */
+    uint64_t looked;   /* entries of lists that were looked at, by all calls so far */
 } plan_hot;
 
 /* Improves on work's best layout; work->items must not be 0. The work is bounded by a number of

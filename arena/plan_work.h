@@ -24,6 +24,14 @@ typedef struct plan_item {
 
 #define PLAN_SLOTS 6u /* entries in the lists of blocks, per item */
 
+/* Where an item lies and how long it lives, side by side: a first fit looks at all four of many. */
+typedef struct plan_spot {
+    uint64_t level;
+    uint64_t top;
+    uint32_t first;
+    uint32_t last;
+} plan_spot;
+
 /* All scratch of one call. Items are sorted by (size descending, lower, upper), so whatever breaks
  * its ties by item index does not depend on the caller's row order. */
 typedef struct plan_work {
@@ -46,19 +54,20 @@ typedef struct plan_work {
     uint32_t *order;  /* per place: item */
     uint64_t *key;    /* per item: sort keys, or free for use between sorts */
     uint32_t *spare;  /* merge sort's second array; free for use between sorts */
-    uint64_t *level;  /* free for use by one layout at a time, as are the next three */
-    uint64_t *top;
+    uint64_t *level;  /* free for use by one layout at a time, as are the next two */
     uint32_t *first;
     uint32_t *last;
+    plan_spot *spot;    /* per item, of a first fit */
     uint32_t shift;     /* a block is 1 << shift sections */
     uint32_t blocks;    /* of time */
     uint32_t *start;    /* [blocks + 1]: where each block's list begins in slot[] */
     uint32_t *used;     /* [blocks]: entries of each list */
     uint32_t *cursor;   /* [blocks]: free for use by one search of a gap */
     uint32_t *slot;     /* [PLAN_SLOTS x items]: the lists */
-    uint32_t *skip;     /* [blocks]: entries at each list's beginning without a gap below bottom[];
-                           NULL: that is not known. Both are arrays of another */
+    uint32_t *skip;     /* [blocks]: of a first fit, entries at each list's beginning that live in
+                           all of the block without a gap below bottom[] */
     uint64_t *bottom;   /* [blocks] */
+    uint64_t looked;    /* entries of lists that the greedy layouts looked at */
     const char *method; /* what made the best layout */
 } plan_work;
 
