@@ -6,7 +6,8 @@
 
 #define NAMES_SHOWN 4
 
-/* Plans the spec with nothing frozen: no rules that freeze, and no adapters beside a base. */
+/* The bytes that live at one time with nothing frozen: no rules that freeze, and no adapters beside
+ * a base. Nobody runs that, so no layout is searched for: a 70B model's has 274,000 buffers. */
 static bp_status plan_whole(session *s, uint64_t *arena_bytes)
 {
     static bp_parameter_rule rules[PRECISION_RULES_MAX];
@@ -26,7 +27,7 @@ static bp_status plan_whole(session *s, uint64_t *arena_bytes)
     if (spec.policy.kind == BP_POLICY_ACTIONS) {
         spec.policy = (bp_policy){.kind = BP_POLICY_NONE}; /* the schedule was made for the rest */
     }
-    return dry_run_arena(&spec, 0, arena_bytes, &s->error);
+    return dry_run_arena(&spec, 1, arena_bytes, &s->error);
 }
 
 bp_status frozen_find(session *s, frozen *out)

@@ -9,7 +9,7 @@
 typedef struct frozen {
     uint32_t tensors;     /* that stay as they are; 0: nothing is frozen */
     uint64_t parameters;  /* elements of these */
-    uint64_t arena_bytes; /* the arena of the same run with nothing frozen */
+    uint64_t arena_bytes; /* that live at one time in the same run with nothing frozen */
 } frozen;
 
 /* Counts what is frozen in a planned session and plans once more without it. */
