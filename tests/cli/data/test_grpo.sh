@@ -83,6 +83,29 @@ for type in grpo dr_grpo bnpo gspo cispo sapo luspo rloo reinforce_plus_plus; do
     check $code "--loss-type $type" "$out$err"
 done
 
+# An epoch is one of the prompts: 64 of them, eight in a step.
+head -1 "$work/a/record.jsonl" | grep -q '"steps_per_epoch":8,'
+check $? "the record has the steps of an epoch" "$(head -c 3000 "$work/a/record.jsonl")"
+
+# RLOO has the divergence in the reward, and no scale of its own.
+# verifies policy-4.80d1
+rloo=("${how[@]}" --loss-type rloo --lora-r 4 --num-iterations 2 --save-steps 2 --max-steps 6)
+run "${rloo[@]}" --output-dir "$work/l" --overwrite-output-dir
+plain=$(state)
+run "${rloo[@]}" --beta 0.5 --json --logging-steps 2 --output-dir "$work/l" --overwrite-output-dir
+[[ $code -eq 0 && -n $plain ]] && grep -q '"kl": *-*[0-9.e-]*[1-9]' <<<"$out" && grep -q '"clip_ratio/low_min"' <<<"$out" &&
+    grep -q '"clip_ratio/high_max"' <<<"$out" && head -1 "$work/l/record.jsonl" | grep -q '"scale-rewards":"none"'
+check $? "--loss-type rloo --beta" "$out$err"
+run replay "$work/l"
+[[ $code -eq 0 ]] && grep -q '^6 of 6 steps proven' <<<"$out"
+check $? "replayed" "$out$err"
+run "${rloo[@]}" --beta 0.5 --output-dir "$work/l" --overwrite-output-dir
+[[ $(state) != "$plain" ]]
+check $? "the divergence changes what is learned"
+run "${how[@]}" --loss-type cispo --num-iterations 2 --max-steps 2 --json --logging-steps 2 --output-dir "$work/l" --overwrite-output-dir
+grep -q '"cispo_clip_ratio"' <<<"$out" && ! grep -q '"clip_ratio' <<<"$out"
+check $? "cispo's clipping" "$out$err"
+
 # Tokens of low entropy: of all that are drawn less is learned, the same for any slots.
 # verifies policy-7.8fa0
 run "${how[@]}" --max-steps 3 --top-entropy-quantile 0.3 --output-dir "$work/q"
@@ -282,6 +305,17 @@ run "${iterated[@]}" --output-dir "$work/p" --resume
 [[ $code -eq 4 ]] && grep -q 'the run cannot go on between steps on the same completions' <<<"$err"
 check $? "a checkpoint in between is refused" "$out$err"
 
+# As many sequences at once as an arena has room for, however training is fitted into it.
+# verifies policy-4.80d1
+room=(--task grpo --model tiny --reward places --num-generations 16 --per-device-train-batch-size 64 --max-seq-length 64 --max-completion-length 32)
+run plan "${room[@]}" --json
+for share in 60 80; do
+    run plan "${room[@]}" --arena $(($(json arena_bytes) * share / 100)) --json
+    [[ $code -eq 0 && $(json slots) -eq 16 && $(json generating_bytes) -le $(json arena_bytes) ]]
+    check $? "16 sequences at once in $share %" "$(json slots) $err"
+    run plan "${room[@]}" --json
+done
+
 # verifies policy-5.e050
 no() { expect "$1" "$2" "${how[@]}" --max-steps 2 --output-dir "$work/n" --overwrite-output-dir "${@:3}"; }
 no 2 '--num-generations: completions of a prompt are compared' --num-generations 1
@@ -310,7 +344,7 @@ P
 no 5 '--ref-model: a log-probability of the reference is not finite' --beta 0.1 --ref-model "$work/wild"
 no 2 '--beta: the reference is the model as it begins, so it needs a directory with weights' --beta 0.1
 no 2 '--ref-model: a reference needs --beta above 0' --ref-model "$work/warm"
-no 2 '--beta: this loss type' --beta 0.1 --lora-r 2 --loss-type rloo
+no 2 '--beta: this loss type' --beta 0.1 --lora-r 2 --loss-type reinforce_plus_plus
 no 2 '--beta: a loss of pairs compares them with the reference' --loss-type online_dpo --lora-r 2 --beta 0
 no 2 '--beta: the reference is the model as it begins' --loss-type online_ipo
 no 2 '--top-entropy-quantile: a loss of pairs' --loss-type online_dpo --lora-r 2 --top-entropy-quantile 0.5
@@ -318,6 +352,43 @@ no 2 '--ref-model: the reference of adapters is the model without them' --lora-r
 no 2 '--beta: the reference is the model without adapters' --lora-r 2 --use-dora --beta 0.1
 no 2 '--kernels: with AMX a product of several rows has other bits' --kernels amx
 no 2 '--device: on this device generating is not shown to have the bits' --device cuda:sm_80
+no 2 '--epsilon: this loss type does not read the option: found "online_dpo"' --loss-type online_dpo --lora-r 2 --epsilon 0.1
+no 2 '--epsilon-high: this loss type does not read' --loss-type online_ipo --lora-r 2 --epsilon-high 0.1
+no 2 '--delta: this loss type does not read' --loss-type online_dpo --lora-r 2 --delta 2
+no 2 '--scale-rewards: this loss type does not read' --loss-type online_dpo --lora-r 2 --scale-rewards none
+no 2 '--epsilon: this loss type does not read' --loss-type sapo --epsilon 0.1
+no 2 '--epsilon: this loss type does not read' --loss-type cispo --epsilon 0.1
+no 2 '--delta: this loss type does not read' --loss-type rloo --delta 2
+# What a run refuses a plan refuses, with and without data, by the same words.
+same() {
+    run "${how[@]}" --max-steps 2 --output-dir "$work/n" --overwrite-output-dir "$@"
+    local wanted=$err
+    [[ $code -eq 2 ]]
+    check $? "refused: $*" "$out$err"
+    run plan "${how[@]:1}" "$@"
+    [[ $code -eq 2 && $err == "$wanted" ]]
+    check $? "and by plan: $*" "$out$err"
+    run plan --task grpo --model tiny --max-seq-length 16 "${how[@]:7}" "$@"
+    [[ $code -eq 2 && $err == "$wanted" ]]
+    check $? "and by plan without data: $*" "$out$err"
+}
+for wrong in "--reward nonsense" "--reward-weights 1,2,3" "--reward-command true --reward-on-failure never" "--loss-type rloo --delta 2" \
+    "--loss-type reinforce_plus_plus --beta 0.1 --lora-r 2" "--mask-truncated-completions" "--num-generations 7" "--temperature 0" "--packing" \
+    "--num-iterations 3 --save-steps 4" "--ref-model $work/warm" "--slots 0" "--lora-r 2 --lora-dropout 0.1" "--loss-type online_dpo --lora-r 2 --epsilon 0.1"; do
+    # shellcheck disable=SC2086
+    same $wrong
+done
+expect 2 '--reward: completions need a reward' plan --task grpo --model tiny --max-seq-length 16 --max-completion-length 4
+expect 2 '--num-iterations: the option is for --task grpo' plan --model tiny --num-iterations 2
+expect 2 '--max-batch: the batch says how many completions are compared' plan "${how[@]:1}" --max-batch --arena 64MiB
+# Adapters, whose reference is the model without them, are not proposed beside another one.
+tight=(plan --task grpo --model "$work/warm" "${how[@]:5}" --beta 0.1 --arena 2000KiB)
+run "${tight[@]}"
+[[ $code -eq 3 ]] && grep -q -e '--lora-r' <<<"$err"
+check $? "adapters are proposed" "$code $err"
+run "${tight[@]}" --ref-model "$work/warm"
+[[ $code -eq 3 ]] && grep -q 'would fit with --optim' <<<"$err" && ! grep -q -e '--lora-r' -e '--max-seq-length' <<<"$err"
+check $? "and not with --ref-model" "$code $err"
 # Rewards that are all equal: no gradient, and counted.
 run "${how[@]}" --reward-weights 0,0 --max-steps 2 --json --logging-steps 2 --weight-decay 0 --output-dir "$work/n" --overwrite-output-dir
 [[ $code -eq 0 && $(last frac_reward_zero_std) == 1 && $(last grad_norm) == 0 && $(last reward) == 0 ]]

@@ -258,18 +258,21 @@ static bool add_equal(shortage *to, const bp_choice *c)
     return count > 0;
 }
 
-void shortage_find(shortage *to, const bp_choice *c, const bp_plan *plan, uint64_t limit)
+void shortage_find(shortage *to, const bp_choice *c, const bp_plan *plan, const settings *set)
 {
     *to = (shortage){.found = true};
     if (!c->made || add_equal(to, c)) {
         return;
     }
+    /* The reference of adapters is the model without them, and what prompts and completions are
+     * long is given. */
+    const bool completions = c->request.spec.row_weights;
     bool full = add_full(to, c);
-    full = shortage_add_adapters(to, c) || full;
+    full = (!(completions && set->ref_model != NULL) && shortage_add_adapters(to, c)) || full;
     shortage more = {.count = 0};
     (void)shortage_add_offload(&more, c);
     const bool room = to->count + more.count < SHORTAGE_WAYS;
-    if (room && plan->report.resident_bytes < limit) {
+    if (room && !completions && plan->report.resident_bytes < set->arena) {
         (void)add_sequence(to, c);
     }
     for (uint32_t i = 0; i < more.count; i++) {

@@ -26,7 +26,7 @@ typedef struct shortage {
  * (over a quantised base), shorter sequences, offload. `plan` is of the spec that
  * needs the fewest bytes; `c` is the choice that did not fit, or was not made (a model that only
  * runs forward). Uses the heap. */
-void shortage_find(shortage *to, const bp_choice *c, const bp_plan *plan, uint64_t limit);
+void shortage_find(shortage *to, const bp_choice *c, const bp_plan *plan, const settings *set);
 
 /* Prints to stderr: the least arena that would do, the largest buffer at the peak, what was found,
  * and the whole command with the first of the ways. `chose`: the choice was made. */

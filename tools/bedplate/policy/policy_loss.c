@@ -9,24 +9,44 @@
 #include "core/base/math.h"
 #include "core/ops/preference.h"
 
+#define BY_GROUP POLICY_SCALE_GROUP
+#define BY_BATCH POLICY_SCALE_BATCH
+#define BY_NONE  POLICY_SCALE_NONE
+
 static const policy_rule rules[] = {
-    {"dapo", POLICY_CLIPPED, POLICY_TOKEN, POLICY_BY_TOKENS, POLICY_GROUP, 0.2, 0},
-    {"grpo", POLICY_CLIPPED, POLICY_TOKEN, POLICY_BY_ROW, POLICY_GROUP, 0.2, 0},
-    {"dr_grpo", POLICY_CLIPPED, POLICY_TOKEN, POLICY_BY_LONGEST, POLICY_GROUP, 0.2, 0},
-    {"bnpo", POLICY_CLIPPED, POLICY_TOKEN, POLICY_BY_TOKENS, POLICY_GROUP, 0.2, 0},
-    {"gspo", POLICY_CLIPPED, POLICY_SEQUENCE, POLICY_BY_ROW, POLICY_GROUP, 3e-4, 4e-4},
-    {"cispo", POLICY_CISPO, POLICY_TOKEN, POLICY_BY_TOKENS, POLICY_GROUP, 0.2, 5},
-    {"sapo", POLICY_SAPO, POLICY_TOKEN, POLICY_BY_ROW, POLICY_GROUP, 0.2, 0},
-    {"luspo", POLICY_CLIPPED, POLICY_SEQUENCE, POLICY_BY_ROWS, POLICY_GROUP, 0.2, 0},
-    {"rloo", POLICY_CLIPPED, POLICY_SUM, POLICY_BY_ROW, POLICY_OTHERS, 0.2, 0},
-    {"reinforce_plus_plus", POLICY_CLIPPED, POLICY_TOKEN, POLICY_BY_TOKENS, POLICY_ALL, 0.2, 0},
-    {"online_dpo", POLICY_PAIR_DPO, POLICY_TOKEN, POLICY_BY_ROWS, POLICY_BEST, 0.2, 0},
-    {"online_ipo", POLICY_PAIR_IPO, POLICY_TOKEN, POLICY_BY_ROWS, POLICY_BEST, 0.2, 0},
+    {"dapo", POLICY_CLIPPED, POLICY_TOKEN, POLICY_BY_TOKENS, POLICY_GROUP, BY_GROUP, 0.2, 0},
+    {"grpo", POLICY_CLIPPED, POLICY_TOKEN, POLICY_BY_ROW, POLICY_GROUP, BY_GROUP, 0.2, 0},
+    {"dr_grpo", POLICY_CLIPPED, POLICY_TOKEN, POLICY_BY_LONGEST, POLICY_GROUP, BY_GROUP, 0.2, 0},
+    {"bnpo", POLICY_CLIPPED, POLICY_TOKEN, POLICY_BY_TOKENS, POLICY_GROUP, BY_GROUP, 0.2, 0},
+    {"gspo", POLICY_CLIPPED, POLICY_SEQUENCE, POLICY_BY_ROW, POLICY_GROUP, BY_GROUP, 3e-4, 4e-4},
+    {"cispo", POLICY_CISPO, POLICY_TOKEN, POLICY_BY_TOKENS, POLICY_GROUP, BY_GROUP, 0.2, 5},
+    {"sapo", POLICY_SAPO, POLICY_TOKEN, POLICY_BY_ROW, POLICY_GROUP, BY_GROUP, 0.2, 0},
+    {"luspo", POLICY_CLIPPED, POLICY_SEQUENCE, POLICY_BY_ROWS, POLICY_GROUP, BY_GROUP, 0.2, 0},
+    {"rloo", POLICY_CLIPPED, POLICY_SUM, POLICY_BY_ROW, POLICY_OTHERS, BY_NONE, 0.2, 0},
+    {"reinforce_plus_plus", POLICY_CLIPPED, POLICY_TOKEN, POLICY_BY_TOKENS, POLICY_ALL, BY_BATCH,
+     0.2, 0},
+    {"online_dpo", POLICY_PAIR_DPO, POLICY_TOKEN, POLICY_BY_ROWS, POLICY_BEST, BY_GROUP, 0.2, 0},
+    {"online_ipo", POLICY_PAIR_IPO, POLICY_TOKEN, POLICY_BY_ROWS, POLICY_BEST, BY_GROUP, 0.2, 0},
 };
 
 bool policy_rule_pairs(const policy_rule *rule)
 {
     return rule->form == POLICY_PAIR_DPO || rule->form == POLICY_PAIR_IPO;
+}
+
+unsigned policy_rule_reads(const policy_rule *rule)
+{
+    const unsigned bounds = POLICY_READS_EPSILON | POLICY_READS_EPSILON_HIGH;
+    return policy_rule_pairs(rule)           ? 0
+           : rule->form == POLICY_SAPO       ? POLICY_READS_SCALE
+           : rule->form == POLICY_CISPO      ? POLICY_READS_EPSILON_HIGH | POLICY_READS_SCALE
+           : rule->baseline == POLICY_OTHERS ? bounds | POLICY_READS_SCALE
+                                             : bounds | POLICY_READS_DELTA | POLICY_READS_SCALE;
+}
+
+bool policy_rule_rewards_divergence(const policy_rule *rule)
+{
+    return rule->baseline == POLICY_OTHERS;
 }
 
 const policy_rule *policy_rule_find(const char *name)
@@ -110,9 +130,11 @@ static double divergence(const policy_numbers *n, double x, double ref, double r
     return by * k3;
 }
 
+/* Behind the second bound, as TRL counts. */
 static void note_clipping(const policy_numbers *n, double a, double rho, double *low, double *high,
                           policy_told *told)
 {
+    rho = n->delta > 0.0 && rho > n->delta ? n->delta : rho;
     *low += rho < 1.0 - n->epsilon && a < 0.0 ? 1.0 : 0.0;
     *high += rho > 1.0 + n->epsilon_high && a > 0.0 ? 1.0 : 0.0;
     told->cispo += rho > n->epsilon_high && a > 0.0 ? 1.0 : 0.0;
@@ -248,15 +270,15 @@ void policy_loss(const policy_numbers *numbers, const policy_rows *rows, double 
         }
     }
     const double of_tokens = tokens > 0 ? (double)tokens : 1.0;
-    const double of = numbers->rule->level == POLICY_TOKEN ? of_tokens
-                      : counted > 0                        ? counted
-                                                           : 1.0;
+    /* The ratio of a masked completion is 1 at the sequence level, and not clipped. */
+    const bool whole = numbers->rule->level != POLICY_TOKEN;
+    const double of = whole ? rows->count : of_tokens;
     told->kl /= of_tokens;
     told->cispo /= of_tokens;
     told->low_mean /= of;
     told->high_mean /= of;
     told->region_mean = told->low_mean + told->high_mean;
-    told->low_min = counted > 0 ? told->low_min : 0.0;
+    told->low_min = counted == 0 || (whole && counted < rows->count) ? 0.0 : told->low_min;
 }
 
 static bool entropy_before(const void *context, uint32_t a, uint32_t b)
@@ -313,7 +335,7 @@ static double baseline_of(policy_baseline kind, double all, double group, double
     return kind == POLICY_ALL     ? all
            : kind == POLICY_GROUP ? group
            : scored > 1           ? (group * scored - reward) / (scored - 1)
-                                  : reward;
+                                  : (double)NAN; /* there is no other */
 }
 
 /* 1 and -1 of a group's best and worst; what has no reward is neither. */
@@ -333,33 +355,69 @@ static void best_and_worst(const double *rewards, uint32_t each, float *advantag
     }
 }
 
+void policy_charge_divergence(const policy_rows *rows, double beta, const double *rewards,
+                              double *charged, double *mean)
+{
+    double all = 0.0;
+    uint64_t tokens = 0;
+    for (uint32_t i = 0; i < rows->count; i++) {
+        const uint32_t first = rows->first[i], count = row_tokens(rows, i);
+        double sum = 0.0;
+        for (uint32_t t = first; t < first + count; t++) {
+            sum += rows->x[t] - rows->ref[t];
+        }
+        charged[i] = rewards[i] - beta * sum;
+        all += sum;
+        tokens += count;
+    }
+    *mean = tokens > 0 ? all / (double)tokens : 0.0;
+}
+
+/* Rewards of a group less what they are compared with; the number that are there. */
+static uint32_t center(const policy_rule *rule, const double *rewards, uint32_t each, double all,
+                       double *centered)
+{
+    double mean, std;
+    uint32_t scored = 0;
+    policy_mean(rewards, each, 1, &mean, &std);
+    for (uint32_t i = 0; i < each; i++) {
+        scored += isnan(rewards[i]) ? 0 : 1;
+    }
+    for (uint32_t i = 0; i < each; i++) {
+        centered[i] = rewards[i] - baseline_of(rule->baseline, all, mean, rewards[i], scored);
+    }
+    return scored;
+}
+
 void policy_advantages(const policy_rule *rule, policy_scale scale, const double *rewards,
-                       uint32_t groups, uint32_t each, float *advantages, policy_spread *spread)
+                       uint32_t groups, uint32_t each, double *centered, float *advantages,
+                       policy_spread *spread)
 {
     uint32_t flat = 0;
     const uint32_t count = groups * each;
+    double batch, all, unused;
     spread->unscored = 0;
-    policy_mean(rewards, count, 1, &spread->mean, &spread->std);
+    policy_mean(rewards, count, 1, &all, &batch);
     for (uint32_t g = 0; g < groups; g++) {
-        const double *of = rewards + (size_t)g * each;
-        double mean, std;
-        uint32_t scored = 0;
-        policy_mean(of, each, 1, &mean, &std);
+        const size_t at = (size_t)g * each;
+        spread->unscored += each - center(rule, rewards + at, each, all, centered + at);
+    }
+    if (rule->baseline == POLICY_OTHERS) { /* TRL's RLOO takes the spread of advantages */
+        policy_mean(centered, count, 1, &unused, &batch);
+    }
+    for (uint32_t g = 0; g < groups; g++) {
+        const size_t at = (size_t)g * each;
+        double std;
+        policy_mean(rewards + at, each, 1, &unused, &std);
+        const double by = scale == POLICY_SCALE_NONE    ? 1.0
+                          : scale == POLICY_SCALE_BATCH ? batch + 1e-4
+                                                        : std + 1e-4;
         for (uint32_t i = 0; i < each; i++) {
-            scored += isnan(of[i]) ? 0 : 1;
-        }
-        for (uint32_t i = 0; i < each; i++) {
-            const double less =
-                of[i] - baseline_of(rule->baseline, spread->mean, mean, of[i], scored);
-            const double by = scale == POLICY_SCALE_NONE    ? 1.0
-                              : scale == POLICY_SCALE_BATCH ? spread->std + 1e-4
-                                                            : std + 1e-4;
-            advantages[(size_t)g * each + i] = isnan(of[i]) ? 0.0f : (float)(less / by);
+            advantages[at + i] = isnan(centered[at + i]) ? 0.0f : (float)(centered[at + i] / by);
         }
         if (rule->baseline == POLICY_BEST) {
-            best_and_worst(of, each, advantages + (size_t)g * each);
+            best_and_worst(rewards + at, each, advantages + at);
         }
-        spread->unscored += each - scored;
         flat += std < 1e-8 ? 1 : 0;
     }
     spread->flat_groups = groups > 0 ? (double)flat / groups : 0.0;

@@ -38,6 +38,14 @@ typedef enum policy_divisor {
     POLICY_BY_ROWS
 } policy_divisor;
 
+/* Options that a form reads. */
+typedef enum policy_reads {
+    POLICY_READS_EPSILON = 1,
+    POLICY_READS_EPSILON_HIGH = 2,
+    POLICY_READS_DELTA = 4,
+    POLICY_READS_SCALE = 8
+} policy_reads;
+
 /* How rewards of a group of completions become advantages. */
 typedef enum policy_baseline {
     POLICY_GROUP,  /* less the group's mean */
@@ -60,6 +68,7 @@ typedef struct policy_rule {
     policy_level level;
     policy_divisor divisor;
     policy_baseline baseline;
+    policy_scale scale;           /* where --scale-rewards is not given */
     double epsilon, epsilon_high; /* where they are not given; 0: epsilon_high is epsilon */
 } policy_rule;
 
@@ -68,6 +77,12 @@ typedef struct policy_rule {
 
 /* Whether its loss is one of pairs. */
 bool policy_rule_pairs(const policy_rule *rule);
+
+/* The POLICY_READS_ of it: other bounds and scales would do nothing. */
+unsigned policy_rule_reads(const policy_rule *rule);
+
+/* Whether its divergence is part of the reward: RLOO's, of which TRL takes old - ref, summed. */
+bool policy_rule_rewards_divergence(const policy_rule *rule);
 
 /* The rule of a word; NULL: there is none. */
 const policy_rule *policy_rule_find(const char *name);
@@ -94,7 +109,8 @@ typedef struct policy_rows {
     const bool *dull;   /* (tokens) those whose l does not count, but the divergence; NULL: none */
 } policy_rows;
 
-/* Means over tokens that count; clipping at the sequence level over completions. */
+/* Means over tokens that count; clipping at the sequence level over completions, masked ones too.
+ */
 typedef struct policy_told {
     double loss;
     double kl;
@@ -127,9 +143,17 @@ typedef struct policy_spread {
 
 /* advantages[i] of `groups` groups of `each` completions with rewards[i]; not a number has the
  * advantage 0 and counts for no mean. Divided by a standard deviation (ddof 1) + 1e-4, and rounded
- * once. */
+ * once. That of the batch is of rewards, with POLICY_OTHERS of what is divided, as TRL has them.
+ * `centered`: room for groups * each, not that of the rewards. Of `spread`, flat_groups and
+ * unscored. */
 void policy_advantages(const policy_rule *rule, policy_scale scale, const double *rewards,
-                       uint32_t groups, uint32_t each, float *advantages, policy_spread *spread);
+                       uint32_t groups, uint32_t each, double *centered, float *advantages,
+                       policy_spread *spread);
+
+/* charged[i]: the reward less beta times the divergence of completion i, the sum of x - ref over
+ * its tokens that count. `mean`: that of a token. Of the other members of rows none is read. */
+void policy_charge_divergence(const policy_rows *rows, double beta, const double *rewards,
+                              double *charged, double *mean);
 
 /* Mean and standard deviation (ddof 1) of those values that are numbers, `pitch` apart. */
 void policy_mean(const double *values, uint32_t count, uint32_t pitch, double *mean, double *std);

@@ -15,6 +15,9 @@ static const char where[] = "grpo";
 #define SLOTS_USUAL 16
 #define RATE        1e-6 /* GRPOConfig's */
 
+static const char *const scale_words[] = {
+    [POLICY_SCALE_GROUP] = "group", [POLICY_SCALE_BATCH] = "batch", [POLICY_SCALE_NONE] = "none"};
+
 bool policy_asked(const settings *set)
 {
     return set->task != NULL && strcmp(set->task, "grpo") == 0;
@@ -28,6 +31,9 @@ void policy_resolve(settings *set)
     set->learning_rate = option_given(set, "learning-rate") ? set->learning_rate : RATE;
     set->loss_type = option_given(set, "loss-type") ? set->loss_type : "dapo";
     const policy_rule *rule = policy_rule_find(set->loss_type);
+    if (rule != NULL && !option_given(set, "scale-rewards")) {
+        set->scale_rewards = scale_words[rule->scale];
+    }
     if (!option_given(set, "beta") && (rule == NULL || !policy_rule_pairs(rule))) {
         set->beta = 0.0; /* else that of pairs, which have one */
     }
@@ -94,9 +100,10 @@ bp_status policy_numbers_read(const settings *set, policy_numbers *numbers, poli
         .corrected = true,
         .longest = (uint32_t)set->max_completion_length,
         .each = (uint32_t)set->num_generations};
-    *scale = strcmp(set->scale_rewards, "batch") == 0  ? POLICY_SCALE_BATCH
-             : strcmp(set->scale_rewards, "none") == 0 ? POLICY_SCALE_NONE
-                                                       : POLICY_SCALE_GROUP;
+    *scale = POLICY_SCALE_GROUP;
+    for (int i = POLICY_SCALE_GROUP; i <= POLICY_SCALE_NONE; i++) {
+        *scale = strcmp(set->scale_rewards, scale_words[i]) == 0 ? (policy_scale)i : *scale;
+    }
     return BP_OK;
 }
 
@@ -118,6 +125,29 @@ static const struct policy_refusal {
     {"distill", "completions have rewards and no teacher"},
     {"token-accuracy", "completions have no right tokens"},
 };
+
+/* Options that the loss type does not read. */
+static bp_status policy_check_reads(session *s, const policy_rule *rule)
+{
+    static const struct {
+        const char *option;
+        unsigned reads;
+    } of[] = {{"epsilon", POLICY_READS_EPSILON},
+              {"epsilon-high", POLICY_READS_EPSILON_HIGH},
+              {"delta", POLICY_READS_DELTA},
+              {"scale-rewards", POLICY_READS_SCALE}};
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        if (option_said(s->set, of[i].option) && (policy_rule_reads(rule) & of[i].reads) == 0) {
+            char name[64] = "--";
+            strcat(name, of[i].option);
+            const bp_status status = bp_error_set(&s->error, BP_ERR_USAGE, where,
+                                                  "this loss type does not read the option", name);
+            bp_error_found(&s->error, rule->name, strlen(rule->name));
+            return status;
+        }
+    }
+    return BP_OK;
+}
 
 static bp_status policy_refuse(session *s)
 {
@@ -162,11 +192,14 @@ static bp_status policy_refuse(session *s)
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
                             "a loss of pairs is over whole completions", "--top-entropy-quantile");
     }
-    if (set->beta > 0.0 && set->loss_type[0] == 'r') { /* rloo, reinforce_plus_plus */
+    if (set->beta > 0.0 && rule != NULL && rule->baseline == POLICY_ALL) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
-                            "this loss type has its divergence in the reward, which is not "
-                            "computed; expected 0",
+                            "this loss type has its divergence in the reward of each token, which "
+                            "is not computed; expected 0",
                             "--beta");
+    }
+    if (rule != NULL) {
+        BP_TRY(policy_check_reads(s, rule));
     }
     if (option_said(set, "save-steps") && set->save_steps >= 1.0 &&
         fmod(set->save_steps, (double)set->num_iterations) != 0.0) {
@@ -197,6 +230,16 @@ static bp_status policy_check_groups(session *s, const rollout_choice *choice)
     return BP_OK;
 }
 
+/* The plan if generating were all of it: training as small as it can be. */
+static bp_spec phase_generating(const bp_spec *spec)
+{
+    bp_spec one = *spec;
+    one.batch = one.accumulation = one.sequence = 1;
+    one.loss_rows = one.length_count = one.sequence_chunk = 0;
+    one.between_bytes = 0;
+    return one;
+}
+
 /* As many sequences at once as fit beside what lives through all phases. */
 static bp_status policy_choose_slots(session *s, uint32_t longest, const rollout_choice *choice)
 {
@@ -219,9 +262,9 @@ static bp_status policy_choose_slots(session *s, uint32_t longest, const rollout
         if (chosen || s->set->arena == 0 || slots == 1) {
             return BP_OK;
         }
-        bp_spec least = s->spec; /* what may be offloaded leaves room for sequences */
+        bp_spec least = phase_generating(&s->spec); /* how to train beside them is chosen later */
         if (s->offload.asked && !s->offload.flash) {
-            offload_all(&least, s->offload.what);
+            offload_all(&least, s->offload.what); /* what may be offloaded leaves room */
         }
         BP_TRY(dry_run_arena(&least, 0, &bytes, &s->error));
         if (bytes <= s->set->arena) {
@@ -271,16 +314,13 @@ bp_status policy_fill(session *s, uint32_t longest, rollout_choice *choice)
  * it can be. */
 bp_status policy_phases_find(const bp_spec *spec, policy_phases *phases, bp_error *error)
 {
-    bp_spec one = *spec;
+    bp_spec one = phase_generating(spec);
     *phases = (policy_phases){.generating = 0};
     if (!spec->row_weights || spec->generate_context == 0) {
         return BP_OK;
     }
     phases->slots = bp_spec_decode_rows(spec);
     phases->tokens = spec->sequence;
-    one.batch = one.accumulation = one.sequence = 1;
-    one.loss_rows = one.length_count = one.sequence_chunk = 0;
-    one.between_bytes = 0;
     BP_TRY(dry_run_arena(&one, 0, &phases->generating, error));
     if (spec->between_bytes > 0) {
         one.generate_context = one.generate_sequences = one.prefill_rows = 0;

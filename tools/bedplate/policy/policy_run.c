@@ -117,20 +117,28 @@ static bp_status policy_open_model(policy_run *p)
     return BP_OK;
 }
 
+/* Options, of a run and of a plan alike. */
+static bp_status policy_begin(policy_run *p, session *s)
+{
+    p->s = s;
+    BP_TRY(policy_numbers_read(s->set, &p->numbers, &p->scale, &s->error));
+    p->masks = s->set->mask_truncated;
+    p->count = s->spec.batch * s->spec.accumulation;
+    p->iterations = (uint32_t)s->set->num_iterations;
+    BP_TRY(reward_check(s->set, &s->error));
+    return policy_fill(s, 0, &p->choice);
+}
+
 bp_status policy_open(policy_run *p, session *s)
 {
     const settings *set = s->set;
     if (!policy_asked(set)) {
         return BP_OK;
     }
-    p->s = s;
-    BP_TRY(policy_numbers_read(set, &p->numbers, &p->scale, &s->error));
-    p->masks = set->mask_truncated;
-    BP_TRY(policy_fill(s, 0, &p->choice)); /* what is wrong is told before anything is read */
+    BP_TRY(policy_begin(p, s)); /* what is wrong is told before anything is read */
     BP_TRY(rollout_prompts_open(&p->prompts, s, &set->data));
     p->choice.ends = policy_ends;
     p->choice.user = p;
-    p->count = s->spec.batch * s->spec.accumulation;
     BP_TRY(policy_open_model(p));
     BP_TRY(policy_fill(s, p->prompts.longest, &p->choice));
     BP_TRY(policy_find_ends(p));
@@ -140,7 +148,6 @@ bp_status policy_open(policy_run *p, session *s)
                               "there are fewer prompts than a step takes", "--data",
                               (int64_t)p->prompts.count, BP_LIMIT_LEAST, p->groups);
     }
-    p->iterations = (uint32_t)set->num_iterations;
     p->epoch_steps = p->prompts.count / p->groups * p->iterations;
     p->source = (bp_source){.context = p,
                             .name = set->data.item[0],
@@ -198,7 +205,13 @@ bp_status policy_plan(policy_run *p, session *s)
     const settings *set = s->set;
     const uint64_t most = set->max_completion_length;
     if (!policy_asked(set)) {
-        return BP_OK;
+        return policy_check_others(s);
+    }
+    if (set->max_batch) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "the batch says how many completions are compared, so that it is not "
+                            "searched for: give --per-device-train-batch-size",
+                            "--max-batch");
     }
     if (set->data.count > 0) {
         BP_TRY(policy_open(p, s));
@@ -211,17 +224,17 @@ bp_status policy_plan(policy_run *p, session *s)
                                   "--max-seq-length", (int64_t)room, BP_LIMIT_LEAST,
                                   (int64_t)most + 1);
         }
-        p->s = s;
+        BP_TRY(policy_begin(p, s));
         p->prompts.longest = (uint32_t)(room - most);
-        BP_TRY(policy_numbers_read(set, &p->numbers, &p->scale, &s->error));
-        p->count = s->spec.batch * s->spec.accumulation;
-        if (set->reward_model != NULL) {
+        if (set->reward_model != NULL || p->masks) {
             BP_TRY(session_open_run_tokenizer(s));
         }
         BP_TRY(policy_open_model(p));
         BP_TRY(policy_fill(s, p->prompts.longest, &p->choice));
+        if (p->masks) {
+            BP_TRY(policy_find_ends(p));
+        }
         p->groups = p->count / p->choice.generations;
-        p->iterations = (uint32_t)set->num_iterations;
     }
     s->reference_bytes += policy_bytes(p) + p->prompts.held.bytes + rollout_prompts_work() +
                           reward_model_bytes(&p->model) + policy_reference_bytes(&p->reference);
@@ -413,8 +426,8 @@ static void policy_count(policy_run *p)
     n->entropy = counted > 0 ? sum / (double)counted : 0.0;
 }
 
-/* Advantages of new completions. */
-static void policy_compare(policy_run *p)
+/* Totals and the policy that sampled, of new completions. */
+static void policy_gather(policy_run *p)
 {
     uint32_t used = 0;
     for (uint32_t i = 0; i < p->count; i++) {
@@ -428,12 +441,26 @@ static void policy_compare(policy_run *p)
         }
     }
     p->first[p->count] = used;
-    policy_advantages(p->numbers.rule, p->scale, p->totals, p->groups, p->choice.generations,
-                      p->advantages, &p->spread);
     if (p->dull != NULL) {
         const policy_rows rows = {.count = p->count, .first = p->first, .masked = p->masked};
         policy_entropy_mask(&rows, p->entropies, p->top, p->order, p->order + used, p->dull);
     }
+}
+
+/* Advantages of new completions. Until they are learned x and slopes are free, which have room for
+ * a number of each completion. */
+static void policy_compare(policy_run *p)
+{
+    double *compared = p->totals;
+    policy_mean(p->totals, p->count, 1, &p->spread.mean, &p->spread.std);
+    if (p->ref != NULL && policy_rule_rewards_divergence(p->numbers.rule)) {
+        compared = p->x;
+        const policy_rows rows = {
+            .count = p->count, .first = p->first, .x = p->old, .ref = p->ref, .masked = p->masked};
+        policy_charge_divergence(&rows, p->numbers.beta, p->totals, compared, &p->charged);
+    }
+    policy_advantages(p->numbers.rule, p->scale, compared, p->groups, p->choice.generations,
+                      p->slopes, p->advantages, &p->spread);
 }
 
 /* What an evaluation of the completions goes on with. */
@@ -561,9 +588,10 @@ static bp_status policy_generate(policy_run *p, uint64_t batch)
     const bp_status scored = policy_score(p, batch);
     policy_tell_failures(p);
     BP_TRY(scored);
-    policy_compare(p);
+    policy_gather(p);
     policy_count(p);
     BP_TRY(policy_refer(p));
+    policy_compare(p);
     p->generated = batch + 1;
     return BP_OK;
 }
@@ -591,11 +619,12 @@ bp_status policy_prepare(policy_run *p, uint64_t step)
     } else {
         BP_TRY(policy_judge(p, p->s, p->x));
     }
+    const bool charged = policy_rule_rewards_divergence(p->numbers.rule);
     const policy_rows rows = {.count = p->count,
                               .first = p->first,
                               .x = p->x,
                               .old = first ? NULL : p->old,
-                              .ref = p->ref,
+                              .ref = charged ? NULL : p->ref,
                               .advantages = p->advantages,
                               .masked = p->masked,
                               .dull = p->dull};
@@ -625,6 +654,20 @@ static void policy_put_metric(metric_list *list, const char *name, double value)
     }
 }
 
+static void policy_put_clipping(const policy_run *p, metric_list *list)
+{
+    const policy_told *told = &p->told;
+    if (p->numbers.rule->form == POLICY_CLIPPED) {
+        policy_put_metric(list, "clip_ratio/low_mean", told->low_mean);
+        policy_put_metric(list, "clip_ratio/low_min", told->low_min);
+        policy_put_metric(list, "clip_ratio/high_mean", told->high_mean);
+        policy_put_metric(list, "clip_ratio/high_max", told->high_max);
+        policy_put_metric(list, "clip_ratio/region_mean", told->region_mean);
+    } else if (p->numbers.rule->form == POLICY_CISPO) {
+        policy_put_metric(list, "cispo_clip_ratio", told->cispo);
+    }
+}
+
 void policy_metrics(const policy_run *p, metric_list *list)
 {
     const policy_counts *n = &p->counts;
@@ -638,7 +681,8 @@ void policy_metrics(const policy_run *p, metric_list *list)
     policy_put_metric(list, "frac_reward_zero_std", p->spread.flat_groups);
     policy_put_metric(list, "entropy", n->entropy);
     if (p->ref != NULL) {
-        policy_put_metric(list, "kl", p->told.kl);
+        const bool charged = policy_rule_rewards_divergence(p->numbers.rule);
+        policy_put_metric(list, "kl", charged ? p->charged : p->told.kl);
     }
     if (p->told.pairs > 0) {
         policy_put_metric(list, "rewards/chosen", p->told.chosen);
@@ -646,10 +690,8 @@ void policy_metrics(const policy_run *p, metric_list *list)
         policy_put_metric(list, "rewards/margins", p->told.chosen - p->told.rejected);
         policy_put_metric(list, "rewards/accuracies", p->told.right);
     }
-    if (p->iterations > 1 && !policy_rule_pairs(p->numbers.rule)) {
-        policy_put_metric(list, "clip_ratio/low_mean", p->told.low_mean);
-        policy_put_metric(list, "clip_ratio/high_mean", p->told.high_mean);
-        policy_put_metric(list, "clip_ratio/region_mean", p->told.region_mean);
+    if (p->iterations > 1) {
+        policy_put_clipping(p, list);
     }
     policy_put_metric(list, "completions/mean_length", (double)n->tokens / all);
     policy_put_metric(list, "completions/min_length", n->shortest);

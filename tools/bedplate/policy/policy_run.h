@@ -69,6 +69,7 @@ struct policy_run {
     uint64_t generated;         /* 1 + the number of the batch of completions; 0: none */
     uint64_t weighed;           /* 1 + the step that weights are of; 0: none */
     policy_told told;
+    double charged; /* the mean divergence of a token, where it is part of the reward */
     policy_spread spread;
     policy_counts counts;
     char reward_names[2 * REWARD_FUNCTIONS_MAX][REWARD_COLUMN + 16]; /* rewards/NAME/mean, /std */

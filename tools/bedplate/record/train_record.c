@@ -95,7 +95,7 @@ bp_status train_record_put_run(json_line *line, checkpoint *c, const train_recor
     BP_TRY(record_files_put(line, s, facts->data));
     line_text(line, "tokens", facts->identity);
     line_count(line, "windows", feed->windows);
-    line_count(line, "steps_per_epoch", feed->steps_per_epoch);
+    line_count(line, "steps_per_epoch", facts->epoch);
     line_count(line, "total_steps", facts->total);
     line_count(line, "seed", s->spec.seed);
     line_count(line, "data_seed", feed->seed);

@@ -13,6 +13,7 @@ typedef struct train_record_facts {
     const bp_feed *feed;
     const char *identity; /* data_set_identity */
     uint64_t total;       /* steps */
+    uint64_t epoch; /* steps of an epoch: of prompts, where the data are completions of them */
 } train_record_facts;
 
 /* Begins the record, or goes on with that of the checkpoint which was loaded, and opens the events.

@@ -123,6 +123,16 @@ static bp_status columns_check(reward_set *rewards, const settings *set, bp_erro
     return weights_read(rewards, set->reward_weights, error);
 }
 
+bp_status reward_check(const settings *set, bp_error *error)
+{
+    static reward_set rewards; /* large */
+    BP_TRY(functions_read(&rewards, set, error));
+    if (set->reward_command == NULL) {
+        return columns_check(&rewards, set, error);
+    }
+    return failure_read(&rewards.command, set->reward_on_failure, error);
+}
+
 bp_status reward_open(reward_set *rewards, const settings *set, bp_error *error)
 {
     BP_TRY(functions_read(rewards, set, error));

@@ -26,6 +26,9 @@ bool reward_named(const settings *set);
 /* The number of the model's column, or of where it would be. */
 uint32_t reward_model_column(const reward_set *rewards);
 
+/* BP_ERR_USAGE: what reward_open would refuse without asking a command. Not for several threads. */
+bp_status reward_check(const settings *set, bp_error *error) BP_MUST_CHECK;
+
 /* Reads --reward, --reward-weights and the options of the command, and starts it. BP_ERR_USAGE
  * names what is wrong in an option; BP_ERR_DATA: the command does not start, or says nothing that
  * is a hello line. What the settings point to must stay. */

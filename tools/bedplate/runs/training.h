@@ -58,6 +58,10 @@ bp_status training_read(training *t, const settings *set) BP_MUST_CHECK;
 bp_status training_feed(training *t) BP_MUST_CHECK;
 bp_status training_open(training *t) BP_MUST_CHECK;
 
+/* Steps of an epoch. A feed of completions begins anew with each step; there an epoch is one of the
+ * prompts. */
+uint64_t training_epoch_steps(const training *t);
+
 /* Evaluates the held-out data, which is there. */
 bp_status training_judge(training *t, train_record_evaluation *found) BP_MUST_CHECK;
 

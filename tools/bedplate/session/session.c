@@ -763,7 +763,7 @@ static void session_tell_shortage(const void *user)
     if (s->lack.found) {
         ways = s->lack;
     } else {
-        shortage_find(&ways, &s->choice, &s->plan, s->set->arena);
+        shortage_find(&ways, &s->choice, &s->plan, s->set);
     }
     shortage_print(&ways, s->choice.made, s->set, &s->plan);
 }

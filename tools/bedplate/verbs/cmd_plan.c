@@ -491,7 +491,7 @@ static bp_status cmd_plan_plan(session *s)
     BP_TRY(offload_traffic_find(&s->plan, &s->offload, set, s->calibrated ? &s->rates : &usual,
                                 &more.offload, &s->error));
     if (set->json && !fits(s) && s->choice.made) {
-        shortage_find(&s->lack, &s->choice, &s->plan, set->arena);
+        shortage_find(&s->lack, &s->choice, &s->plan, set);
     }
     dry_run_wipe();
     if (set->unit != NULL) {

@@ -314,7 +314,8 @@ static bp_status replay_check_run(replay *r)
                                        "total_steps", "seed",   "data_seed", "program"};
     static char text[RECORD_WAITING];
     training *t = &r->t;
-    const train_record_facts facts = {&t->data, &t->feed, t->identity, t->total};
+    const train_record_facts facts = {&t->data, &t->feed, t->identity, t->total,
+                                      training_epoch_steps(t)};
     json_line line;
     size_t length;
     line_begin(&line, text, sizeof text);

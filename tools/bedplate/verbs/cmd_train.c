@@ -147,8 +147,7 @@ static uint64_t steps_of(const training *t, double steps)
     return steps <= 0.0 ? 0 : steps >= 1.0 ? (uint64_t)steps : share >= 1.0 ? (uint64_t)share : 1;
 }
 
-/* A feed of completions begins anew with each step; an epoch is one of the prompts. */
-static uint64_t epoch_steps(const training *t)
+uint64_t training_epoch_steps(const training *t)
 {
     return t->policy.s != NULL ? t->policy.epoch_steps : t->feed.steps_per_epoch;
 }
@@ -157,7 +156,7 @@ static uint64_t epoch_steps(const training *t)
 static uint64_t steps_between(const training *t, const char *strategy, double steps)
 {
     return strcmp(strategy, "steps") == 0   ? steps_of(t, steps)
-           : strcmp(strategy, "epoch") == 0 ? epoch_steps(t)
+           : strcmp(strategy, "epoch") == 0 ? training_epoch_steps(t)
                                             : 0;
 }
 
@@ -165,7 +164,7 @@ static uint64_t steps_between(const training *t, const char *strategy, double st
 static bp_status fill_schedule(training *t)
 {
     const settings *set = t->s.set;
-    double epochs = ceil(set->epochs * (double)epoch_steps(t));
+    double epochs = ceil(set->epochs * (double)training_epoch_steps(t));
     t->total = set->max_steps >= 0 ? (uint64_t)set->max_steps : (uint64_t)epochs;
     t->eval_every = steps_between(t, set->eval_strategy, set->eval_steps);
     t->save_every = steps_between(t, set->save_strategy, set->save_steps);
@@ -290,7 +289,8 @@ static bp_status prepare(training *t, const settings *set)
     t->points.checkpoint.step = t->total;
     saving_begin(&t->care.saves, &t->points);
     BP_TRY(saving_check(&t->care.saves));
-    const train_record_facts run = {&t->data, &t->feed, t->identity, t->total};
+    const train_record_facts run = {&t->data, &t->feed, t->identity, t->total,
+                                    training_epoch_steps(t)};
     BP_TRY(train_record_begin(&t->points, &run));
     BP_TRY(checkpoint_copy_tokenizer(&t->points));
     BP_TRY(session_save_rates(s));
@@ -300,7 +300,7 @@ static bp_status prepare(training *t, const settings *set)
 
 static double epoch_of(const training *t, uint64_t step)
 {
-    return (double)step / (double)epoch_steps(t);
+    return (double)step / (double)training_epoch_steps(t);
 }
 
 bp_status training_judge(training *t, train_record_evaluation *found)
@@ -616,7 +616,7 @@ static bp_status train(training *t, const settings *set, int *code)
         train_report_sharing(&s->sharing, set->json);
     }
     if (!set->json && leads) {
-        train_report_begin(&s->runtime, session_host_bytes(s), t->total, epoch_steps(t));
+        train_report_begin(&s->runtime, session_host_bytes(s), t->total, training_epoch_steps(t));
     }
     progress_begin(&t->bar, s->runtime.steps, t->total, set->quiet);
     train_totals_begin(&t->sum, set->began, &s->spec);

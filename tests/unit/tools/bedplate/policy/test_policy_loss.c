@@ -311,6 +311,7 @@ static const struct pair_case {
 static void losses_of_pairs_are_those_of_trl(void **state)
 {
     float advantages[4];
+    double centered[4];
     policy_spread spread;
     (void)state;
     for (size_t i = 0; i < sizeof pair_cases / sizeof pair_cases[0]; i++) {
@@ -321,7 +322,8 @@ static void losses_of_pairs_are_those_of_trl(void **state)
             .count = 4, .first = first, .x = x, .old = old, .ref = ref, .advantages = advantages};
         double slopes[TOKENS];
         policy_told told;
-        policy_advantages(numbers.rule, POLICY_SCALE_GROUP, rewards, 2, 2, advantages, &spread);
+        policy_advantages(numbers.rule, POLICY_SCALE_GROUP, rewards, 2, 2, centered, advantages,
+                          &spread);
         assert_true(advantages[0] == 1 && advantages[1] == -1);
         assert_true(advantages[2] == -1 && advantages[3] == 1);
         policy_loss(&numbers, &rows, slopes, &told);
@@ -348,11 +350,11 @@ static void pairs_are_the_best_and_the_worst(void **state)
     const policy_rows rows = {
         .count = 4, .first = first, .x = x, .ref = ref, .advantages = pairs, .masked = masked};
     float a[12];
-    double slopes[TOKENS];
+    double slopes[TOKENS], centered[12];
     policy_spread spread;
     policy_told told;
     (void)state;
-    policy_advantages(rule, POLICY_SCALE_GROUP, some, 3, 4, a, &spread);
+    policy_advantages(rule, POLICY_SCALE_GROUP, some, 3, 4, centered, a, &spread);
     assert_memory_equal(a, right, sizeof a);
     near(spread.flat_groups, 1.0 / 3, 1e-15);
     policy_loss(&numbers, &rows, slopes, &told); /* a pair that lacks a completion */
@@ -386,22 +388,118 @@ static void advantages_are_spread_as_asked(void **state)
     static const double some[] = {1, 0, (double)NAN, 0.5, 0.5, 0.5, (double)NAN, (double)NAN, 3};
     const policy_rule *grpo = policy_rule_find("grpo"), *rloo = policy_rule_find("rloo");
     float a[9];
+    double centered[9];
     policy_spread s;
     (void)state;
-    policy_advantages(grpo, POLICY_SCALE_GROUP, rewards, 2, 2, a, &s);
+    policy_advantages(grpo, POLICY_SCALE_GROUP, rewards, 2, 2, centered, a, &s);
     assert_true(a[0] == (float).7070067953266834 && a[1] == (float)-.7070067953266834);
     assert_true(a[2] == (float)-.7069068377390945 && a[3] == (float).7069068377390945);
-    near(s.mean, 0.5, 0);
-    near(s.std, 0.4564354645876384, 1e-15);
-    policy_advantages(grpo, POLICY_SCALE_BATCH, rewards, 2, 2, a, &s);
+    policy_advantages(grpo, POLICY_SCALE_BATCH, rewards, 2, 2, centered, a, &s);
     assert_true(a[0] == (float)(0.5 / (0.4564354645876384 + 1e-4)));
-    policy_advantages(grpo, POLICY_SCALE_NONE, some, 3, 3, a, &s);
+    policy_advantages(grpo, POLICY_SCALE_NONE, some, 3, 3, centered, a, &s);
     assert_true(a[0] == 0.5f && a[1] == -0.5f && a[2] == 0 && a[3] == 0 && a[8] == 0);
     assert_int_equal(s.unscored, 3);
     near(s.flat_groups, 2.0 / 3, 1e-15);
-    policy_advantages(rloo, POLICY_SCALE_NONE, rewards, 1, 4, a, &s);
+    policy_advantages(rloo, POLICY_SCALE_NONE, rewards, 1, 4, centered, a, &s);
     near((double)a[0], 1 - 1.0 / 3, 1e-7);
     near((double)a[1], -2.0 / 3, 1e-7);
+}
+
+static const struct trl_loss {
+    const char *rule;
+    double epsilon, epsilon_high, delta, beta;
+    int off, masked; /* whether another policy sampled; bits of completions */
+    double loss;
+    double told[7]; /* -1: TRL has no such number */
+    double slopes[TOKENS];
+} trl_losses[] = {
+#include "tests/unit/tools/bedplate/policy/trl_losses.def"
+};
+
+/* verifies policy-1.0031 */
+static void every_loss_type_is_that_of_trl(void **state)
+{
+    static const float advantages[] = {.75f, -.5f, -1.25f, 1.5f};
+    (void)state;
+    for (size_t i = 0; i < sizeof trl_losses / sizeof trl_losses[0]; i++) {
+        const struct trl_loss *c = &trl_losses[i];
+        const policy_numbers numbers = {.rule = policy_rule_find(c->rule),
+                                        .epsilon = c->epsilon,
+                                        .epsilon_high = c->epsilon_high,
+                                        .delta = c->delta,
+                                        .beta = c->beta,
+                                        .corrected = true,
+                                        .longest = 8};
+        bool masked[4];
+        double slopes[TOKENS];
+        policy_told t;
+        for (int k = 0; k < 4; k++) {
+            masked[k] = (c->masked >> k & 1) != 0;
+        }
+        const policy_rows rows = {.count = 4,
+                                  .first = first,
+                                  .x = x,
+                                  .old = c->off ? old : NULL,
+                                  .ref = c->beta > 0 ? ref : NULL,
+                                  .advantages = advantages,
+                                  .masked = masked};
+        policy_loss(&numbers, &rows, slopes, &t);
+        near(t.loss, c->loss, 1e-12);
+        for (int k = 0; k < TOKENS; k++) {
+            near(slopes[k], c->slopes[k], 1e-12);
+        }
+        const double got[] = {t.kl,       t.low_mean,    t.low_min, t.high_mean,
+                              t.high_max, t.region_mean, t.cispo};
+        for (int k = 0; k < 7; k++) { /* TRL counts in fp32 */
+            if (c->told[k] >= 0) {
+                near(got[k], c->told[k], 1e-7);
+            }
+        }
+    }
+}
+
+static const struct trl_advantages {
+    const char *rule;
+    policy_scale scale;
+    uint32_t groups, each;
+    double beta;
+    double rewards[12], right[12];
+    double divergence;
+} trl_advantages[] = {
+#include "tests/unit/tools/bedplate/policy/trl_advantages.def"
+};
+
+/* verifies policy-2.1ec5 */
+static void advantages_are_those_of_trl(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof trl_advantages / sizeof trl_advantages[0]; i++) {
+        const struct trl_advantages *c = &trl_advantages[i];
+        const uint32_t count = c->groups * c->each;
+        float got[12];
+        double centered[12], compared[12], mean = 0.0;
+        policy_spread spread;
+        const policy_rows rows = {.count = 4, .first = first, .x = old, .ref = ref};
+        memcpy(compared, c->rewards, sizeof compared);
+        if (c->beta > 0) {
+            policy_charge_divergence(&rows, c->beta, c->rewards, compared, &mean);
+        }
+        policy_advantages(policy_rule_find(c->rule), c->scale, compared, c->groups, c->each,
+                          centered, got, &spread);
+        for (uint32_t k = 0; k < count; k++) {
+            near((double)got[k], c->right[k], 2e-7 * (1 + fabs(c->right[k])));
+        }
+        near(mean, c->divergence, 1e-15);
+    }
+}
+
+/* verifies policy-2.1ec5 */
+static void loss_types_have_the_scale_of_their_trainers(void **state)
+{
+    (void)state;
+    assert_int_equal(policy_rule_find("dapo")->scale, POLICY_SCALE_GROUP);
+    assert_int_equal(policy_rule_find("rloo")->scale, POLICY_SCALE_NONE);
+    assert_int_equal(policy_rule_find("reinforce_plus_plus")->scale, POLICY_SCALE_BATCH);
 }
 
 int main(void)
@@ -416,6 +514,9 @@ int main(void)
         cmocka_unit_test(pairs_are_the_best_and_the_worst),
         cmocka_unit_test(on_policy_the_slope_is_the_advantage),
         cmocka_unit_test(advantages_are_spread_as_asked),
+        cmocka_unit_test(every_loss_type_is_that_of_trl),
+        cmocka_unit_test(advantages_are_those_of_trl),
+        cmocka_unit_test(loss_types_have_the_scale_of_their_trainers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
