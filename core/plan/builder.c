@@ -286,12 +286,12 @@ static void make_tensors(bp_builder *builder, uint32_t index, const char *name)
     bp_parameter *parameter = &builder->parameters[index];
     parameter->aside = compile_goes_aside(builder, index);
     parameter->gradient_offloaded = compile_gradient_goes(builder, index);
-    parameter->offloaded = parameter->trainable ? compile_goes_along(builder, index)
-                                                : compile_is_offloaded(builder, index);
+    const bool trained = parameter->trainable && builder->spec->optimizer != NULL;
+    parameter->offloaded =
+        trained ? compile_goes_along(builder, index) : compile_is_offloaded(builder, index);
     const bp_quantised form = builder->spec->quantised, stored = stored_form(builder->spec, name);
     const bool coded = form != BP_QUANTISED_NONE || stored != BP_QUANTISED_NONE;
     const bool dense = coded && bp_adapter_dense(builder, index);
-    const bool trained = parameter->trainable && builder->spec->optimizer != NULL;
     const bool packs = dense || gives_logits(builder, parameter);
     if (packs && !trained && stored != BP_QUANTISED_NONE) {
         if (blocks_fit(builder, parameter, stored, name)) {

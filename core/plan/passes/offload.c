@@ -71,7 +71,8 @@ bool compile_is_offloaded(bp_builder *builder, uint32_t index)
 {
     const bp_parameter *parameter = &builder->parameters[index];
     const uint64_t share = builder->spec->offload.bases;
-    const bool frozen = !parameter->statistic && builder->spec->lora.rank > 0;
+    const bool frozen =
+        !parameter->statistic && (builder->spec->lora.rank > 0 || builder->spec->optimizer == NULL);
     if (share == 0 || !frozen || parameter->count < OFFLOAD_LEAST || !base_may(builder, index)) {
         return false;
     }

@@ -214,6 +214,26 @@ run "${how[@]}" "${small[@]}" --max-steps 2 --json --output-dir "$work/e"
 [[ $code -eq 0 && $(json arena_bytes) -eq $planned ]]
 check $? "and so is that of the run" "$out$err"
 
+# A model that is larger than the arena is offloaded while it scores: the same run in fewer bytes.
+large=("${how[@]}" --lora-r 1 --per-device-train-batch-size 4 --num-generations 4 --max-completion-length 1 --slots 1 --max-steps 3)
+run "${large[@]}" --json --output-dir "$work/e" --overwrite-output-dir
+planned=$(json arena_bytes)
+limit=$((planned * 3 / 4))
+run "${large[@]}" --arena $limit --output-dir "$work/f"
+[[ $code -eq 3 ]]
+check $? "too large for an arena of three quarters" "$code $out$err"
+run "${large[@]}" --arena $limit --offload "file:$work/off:64MiB" --json --output-dir "$work/f" --overwrite-output-dir
+[[ $code -eq 0 && $(json arena_bytes) -le $limit ]] && cmp -s <(grep '^{"rollout"' "$work/e/record.jsonl" | sed 's/,"chain":.*//') \
+    <(grep '^{"rollout"' "$work/f/record.jsonl" | sed 's/,"chain":.*//')
+check $? "offloaded: the same rewards in $limit bytes instead of $planned" "$code $out$err"
+[[ $(grep -c '^{"rollout"' "$work/f/record.jsonl") -eq 3 ]]
+check $? "of three steps"
+run plan "${large[@]:1}" --arena $limit --offload "file:$work/off:64MiB" --json
+[[ $code -eq 0 && $(json scoring_bytes) -le $limit ]]
+check $? "and planned" "$code $out$err"
+expect 3 '--offload: what is offloaded does not fit there' "${large[@]}" --arena $limit --offload "file:$work/off:64KiB" --output-dir "$work/f" \
+    --overwrite-output-dir
+
 # What is no reward model.
 no() {
     rm -rf "$work/n"

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/storage.h"
@@ -162,6 +163,21 @@ static bp_status model_open(reward_model *m, uint32_t longest)
     return model_plan(m, longest);
 }
 
+/* Whether its weights are to be offloaded, where they are not: into a file beside the policy's. */
+static bool model_offloads(reward_model *m)
+{
+    const offload_choice *of = &m->owner->offload;
+    const uint64_t most = m->owner->set->arena;
+    const bool large = most == 0 || m->s.plan.report.arena_bytes > most;
+    if (!of->asked || of->host || of->flash || m->tier[0] != '\0' || !large) {
+        return false;
+    }
+    const int length =
+        snprintf(m->tier, sizeof m->tier, "file:%s.reward:%" PRIu64, of->path, of->bytes);
+    m->set.offload = m->tier;
+    return length > 0 && (size_t)length < sizeof m->tier;
+}
+
 bp_status reward_model_open(reward_model *m, session *owner, uint32_t longest, uint32_t count)
 {
     if (owner->set->reward_model == NULL) {
@@ -171,6 +187,12 @@ bp_status reward_model_open(reward_model *m, session *owner, uint32_t longest, u
     m->count = count;
     reward_model_settings(&m->set, owner->set, owner->set->reward_model);
     BP_TRY(model_failed(m, model_open(m, longest), &owner->error));
+    if (model_offloads(m)) {
+        memory_give_back(&m->held);
+        session_end(&m->s);
+        m->set.offload_buffered = owner->set->offload_buffered;
+        BP_TRY(model_failed(m, model_open(m, longest), &owner->error));
+    }
     owner->spec.between_bytes = m->s.plan.report.arena_bytes;
     return BP_OK;
 }
@@ -192,7 +214,8 @@ uint64_t reward_model_bytes(const reward_model *m)
     const uint64_t open = m->s.run_tokenizer.block.address != NULL ? m->s.run_tokenizer.bytes : 0;
     return m->owner == NULL ? 0
                             : sizeof *m + m->s.host.bytes + m->held.bytes + open +
-                                  process_bytes(threads) - process_bytes(1);
+                                  offload_room(&m->s.offload, &m->s.plan) + process_bytes(threads) -
+                                  process_bytes(1);
 }
 
 /* Opens the model over the free bytes, with its weights. */
@@ -200,15 +223,22 @@ static bp_status model_begin(reward_model *m)
 {
     session *s = &m->s;
     void *place = bp_runtime_between(&m->owner->runtime);
-    const bp_regions places = bp_regions_device(place, s->plan.report.arena_bytes);
+    bp_regions places = bp_regions_device(place, s->plan.report.arena_bytes);
     if (place == NULL) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
                             "the policy's plan leaves no bytes for the model", option_name);
     }
+    BP_TRY(offload_open(&s->offload, &m->set, &s->plan, &places, &s->error));
     BP_TRY(bp_runtime_open_regions(&s->runtime, &s->plan, &places));
     BP_TRY(record_model_unchanged(s, &m->stamp));
     BP_TRY(session_give_weights(s, false));
     return record_model_unchanged(s, &m->stamp);
+}
+
+static void model_finish(reward_model *m)
+{
+    bp_runtime_close(&m->s.runtime);
+    offload_close(&m->s.offload);
 }
 
 bp_status reward_model_try(reward_model *m, bp_error *error)
@@ -217,7 +247,7 @@ bp_status reward_model_try(reward_model *m, bp_error *error)
         return BP_OK;
     }
     const bp_status status = model_begin(m);
-    bp_runtime_close(&m->s.runtime);
+    model_finish(m);
     m->seen = status == BP_OK;
     return model_failed(m, status, error);
 }
@@ -350,7 +380,7 @@ bp_status reward_model_score(reward_model *m, const reward_case *cases, uint32_t
 {
     BP_TRY(model_failed(m, model_texts(m, cases, count), error));
     const bp_status status = model_judge(m);
-    bp_runtime_close(&m->s.runtime);
+    model_finish(m);
     BP_TRY(model_failed(m, status, error));
     for (uint32_t i = 0; i < count; i++) {
         scores[(size_t)i * pitch] = m->scores[i];

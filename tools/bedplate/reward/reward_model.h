@@ -3,7 +3,9 @@
  *
  * It is a session of its own, whose arena are the bytes that the policy's plan leaves free between
  * its programs (bp_spec.between_bytes): weights are read from their file before each scoring, and
- * gone afterwards, so that generating, scoring and training share their bytes. */
+ * gone afterwards, so that generating, scoring and training share their bytes. Where the policy has
+ * an offload file and the model needs more than --arena, its weights are offloaded to a file of
+ * their own while it scores. */
 #ifndef BP_BEDPLATE_REWARD_MODEL_H
 #define BP_BEDPLATE_REWARD_MODEL_H
 
@@ -15,6 +17,7 @@ typedef struct reward_model {
     session *owner; /* the policy's; NULL: there is no model */
     settings set;   /* the model's own */
     session s;
+    char tier[1100];   /* its --offload; empty: nothing is offloaded */
     uint64_t stamp;    /* of its files */
     bool same;         /* its tokens are the policy's */
     bool seen;         /* its weights were read once */

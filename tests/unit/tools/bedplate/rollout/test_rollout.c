@@ -11,6 +11,8 @@
 #include <cmocka.h>
 
 #include "core/base/random.h"
+#include "device/host/cpu.h"
+#include "layers/families/llama.h"
 #include "tests/fixtures/model_fixture.h"
 #include "tools/bedplate/rollout/rollout.c"
 #include "tools/formats/family/family.h"
@@ -39,6 +41,7 @@ typedef struct policy_case {
     double temperature;
     const char *variant;
     uint32_t threads;
+    uint32_t window; /* 0: the preset's */
 } policy_case;
 
 static bp_spec policy_spec(const policy_case *c, const rollout_choice *choice, uint32_t slots)
@@ -49,6 +52,11 @@ static bp_spec policy_spec(const policy_case *c, const rollout_choice *choice, u
     assert_non_null(preset);
     spec.config = bp_preset_config(preset);
     spec.model = spec.config.family->model;
+    if (c->window > 0) {
+        bp_llama_config own = bp_llama_config_of(&spec.config);
+        own.window = c->window;
+        bp_family_config_set(&spec.config, &own, sizeof own);
+    }
     spec.device_options = (bp_device_options){.threads = c->threads, .variant = c->variant};
     spec.working = c->working;
     spec.master = c->working == BP_F32 ? BP_MASTER_WEIGHT : BP_MASTER_FP32;
@@ -117,24 +125,35 @@ static void sampled_is_trained(void **state)
 {
     (void)state;
     static const policy_case cases[] = {
-        {"tiny", BP_F32, BP_QUANTISED_NONE, 0, 1.0, "portable", 1},
-        {"tiny", BP_BF16, BP_QUANTISED_NONE, 0, 1.0, "portable", 2},
-        {"tiny", BP_BF16, BP_QUANTISED_NONE, 0, 0.7, NULL, 3},
-        {"tiny-llama", BP_F32, BP_QUANTISED_NONE, 4, 0.7, NULL, 1},
-        {"tiny-llama", BP_BF16, BP_QUANTISED_NONE, 4, 1.3, NULL, 2},
-        {"tiny-llama", BP_F16, BP_QUANTISED_NONE, 0, 1.0, "portable", 1},
-        {"tiny-llama", BP_BF16, BP_QUANTISED_NF4, 4, 0.7, NULL, 2},
-        {"tiny-llama", BP_F32, BP_QUANTISED_INT8, 4, 1.0, "portable", 1},
-        {"tiny-gemma2", BP_F32, BP_QUANTISED_NONE, 0, 0.7, "portable", 1},
-        {"tiny-gemma2", BP_BF16, BP_QUANTISED_NONE, 0, 0.7, NULL, 2},
-        {"tiny-gemma2", BP_BF16, BP_QUANTISED_NF4, 2, 1.0, NULL, 1},
-        {"tiny-gemma", BP_BF16, BP_QUANTISED_NONE, 0, 1.0, NULL, 1},
-        {"tiny-qwen3", BP_BF16, BP_QUANTISED_NF4, 2, 1.0, NULL, 2},
-        {"tiny-phi3", BP_BF16, BP_QUANTISED_NONE, 2, 1.0, NULL, 2},
-        {"tiny-neox", BP_BF16, BP_QUANTISED_NONE, 2, 0.9, NULL, 1},
+        {"tiny", BP_F32, BP_QUANTISED_NONE, 0, 1.0, "portable", 1, 0},
+        {"tiny", BP_BF16, BP_QUANTISED_NONE, 0, 1.0, "portable", 2, 0},
+        {"tiny", BP_BF16, BP_QUANTISED_NONE, 0, 0.7, NULL, 3, 0},
+        {"tiny-llama", BP_F32, BP_QUANTISED_NONE, 4, 0.7, NULL, 1, 0},
+        {"tiny-llama", BP_BF16, BP_QUANTISED_NONE, 4, 1.3, NULL, 2, 0},
+        {"tiny-llama", BP_F16, BP_QUANTISED_NONE, 0, 1.0, "portable", 1, 0},
+        {"tiny-llama", BP_BF16, BP_QUANTISED_NF4, 4, 0.7, NULL, 2, 0},
+        {"tiny-llama", BP_F32, BP_QUANTISED_INT8, 4, 1.0, "portable", 1, 0},
+        {"tiny-gemma2", BP_F32, BP_QUANTISED_NONE, 0, 0.7, "portable", 1, 0},
+        {"tiny-gemma2", BP_BF16, BP_QUANTISED_NONE, 0, 0.7, NULL, 2, 0},
+        {"tiny-gemma2", BP_BF16, BP_QUANTISED_NF4, 2, 1.0, NULL, 1, 0},
+        {"tiny-gemma", BP_BF16, BP_QUANTISED_NONE, 0, 1.0, NULL, 1, 0},
+        {"tiny-qwen3", BP_BF16, BP_QUANTISED_NF4, 2, 1.0, NULL, 2, 0},
+        {"tiny-phi3", BP_BF16, BP_QUANTISED_NONE, 2, 1.0, NULL, 2, 0},
+        {"tiny-neox", BP_BF16, BP_QUANTISED_NONE, 2, 0.9, NULL, 1, 0},
+        {"tiny-gemma2", BP_F32, BP_QUANTISED_NONE, 2, 1.0, NULL, 2, 4},
+        {"tiny-gemma2", BP_BF16, BP_QUANTISED_NF4, 2, 0.7, NULL, 1, 5},
+        {"tiny-llama", BP_BF16, BP_QUANTISED_NONE, 0, 1.0, NULL, 2, 3},
     };
+    static const char *const forms[] = {"portable", "avx2", "avx512"};
+    const bool there[] = {true, bp_cpu_has_avx2(), bp_cpu_has_avx512()};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        check_policy(&cases[i]);
+        for (int f = 0; f < 3; f++) {
+            policy_case one = cases[i];
+            one.variant = forms[f];
+            if (there[f]) {
+                check_policy(&one);
+            }
+        }
     }
 }
 
@@ -146,7 +165,7 @@ static void gradients_are_cooled(void **state)
     static const char *const presets[] = {"tiny", "tiny-gemma2"};
     static const rollout_choice choice = {.generations = 1, .most = MADE, .ends = never};
     for (int i = 0; i < 2; i++) {
-        const policy_case c = {presets[i], BP_F32, BP_QUANTISED_NONE, 0, 0.4, NULL, 1};
+        const policy_case c = {presets[i], BP_F32, BP_QUANTISED_NONE, 0, 0.4, NULL, 1, 0};
         const int32_t tokens[PROMPT + MADE] = {101, 7, 200, 45, 101, 33, 9, 9, 77, 150, 2, 64};
         model_fixture r;
         bp_spec spec = policy_spec(&c, &choice, 1);
@@ -228,7 +247,7 @@ static void slots_change_nothing(void **state)
     static const uint32_t counts[PROMPTS] = {4, 2, 3}, slots[4] = {1, 2, 5, 16};
     const rollout_choice choice = {
         .generations = 5, .most = MOST, .temperature = 1.0, .seed = 3, .ends = below_sixteen};
-    const policy_case c = {"tiny-llama", BP_BF16, BP_QUANTISED_NONE, 0, 1.0, NULL, 2};
+    const policy_case c = {"tiny-llama", BP_BF16, BP_QUANTISED_NONE, 0, 1.0, NULL, 2, 0};
     for (int w = 0; w < 4; w++) {
         rollout_prompt prompts[PROMPTS];
         rollout_completion made[ALL];
@@ -284,7 +303,7 @@ static void phases_take_the_same_bytes(void **state)
     enum { ALMOST = 16384 };
     const rollout_choice choice = {.generations = 8, .most = 40, .temperature = 1.0, .ends = never};
     for (uint32_t slots = 1; slots <= 16; slots += 15) {
-        const policy_case c = {"tiny-llama", BP_F32, BP_QUANTISED_NONE, 0, 1.0, NULL, 2};
+        const policy_case c = {"tiny-llama", BP_F32, BP_QUANTISED_NONE, 0, 1.0, NULL, 2, 0};
         bp_spec both = policy_spec(&c, &choice, slots);
         rollout_spec(&both, 20, &choice, slots);
         both.sequence = 60;
