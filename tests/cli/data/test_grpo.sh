@@ -323,6 +323,11 @@ no 2 '--num-generations: the completions of a step .* are no whole groups' --num
 no 2 '--lora-dropout: with dropout' --lora-r 2 --lora-dropout 0.1
 no 2 '--dropout: with dropout' --dropout 0.1
 no 2 '--packing: completions are not packed' --packing
+for option in load-best-model-at-end keep-best early-stopping-patience=2; do
+    no 2 "--${option%=*}: there are no evaluations" "--$option"
+done
+no 2 '--save-strategy best: there are no evaluations' --save-strategy best
+no 2 '--reward-weights: a weight is no number' --reward-weights 1,
 no 2 '--temperature: at temperature 0' --temperature 0
 expect 2 '--temperature: the option is for --task grpo' train --model tiny --data "$work/five.jsonl" --temperature 2 \
     --output-dir "$work/n"

@@ -124,6 +124,9 @@ static const struct policy_refusal {
     {"dropout", "with dropout the policy that is trained is not the one that samples"},
     {"distill", "completions have rewards and no teacher"},
     {"token-accuracy", "completions have no right tokens"},
+    {"load-best-model-at-end", "there are no evaluations: each step prints its rewards"},
+    {"keep-best", "there are no evaluations: each step prints its rewards"},
+    {"early-stopping-patience", "there are no evaluations: each step prints its rewards"},
 };
 
 /* Options that the loss type does not read. */
@@ -149,16 +152,10 @@ static bp_status policy_check_reads(session *s, const policy_rule *rule)
     return BP_OK;
 }
 
-static bp_status policy_refuse(session *s)
+/* What the reference cannot be. */
+static bp_status policy_refuse_reference(session *s)
 {
     const settings *set = s->set;
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
-        if (option_said(set, refused[i].option)) {
-            char name[64] = "--";
-            strcat(name, refused[i].option);
-            return bp_error_set(&s->error, BP_ERR_USAGE, where, refused[i].why, name);
-        }
-    }
     const bp_lora *lora = &s->spec.lora;
     if (set->beta > 0.0 && lora->rank > 0 &&
         (lora->magnitudes || lora->bias != BP_LORA_BIAS_NONE || lora->token_count > 0 ||
@@ -182,6 +179,25 @@ static bp_status policy_refuse(session *s)
             "auto with --beta above 0",
             "--weight-dtype");
     }
+    return BP_OK;
+}
+
+static bp_status policy_refuse(session *s)
+{
+    const settings *set = s->set;
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        if (option_said(set, refused[i].option)) {
+            char name[64] = "--";
+            strcat(name, refused[i].option);
+            return bp_error_set(&s->error, BP_ERR_USAGE, where, refused[i].why, name);
+        }
+    }
+    if (strcmp(set->save_strategy, "best") == 0) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "there are no evaluations: each step prints its rewards",
+                            "--save-strategy best");
+    }
+    BP_TRY(policy_refuse_reference(s));
     const policy_rule *rule = policy_rule_find(set->loss_type);
     if (rule != NULL && policy_rule_pairs(rule) && !(set->beta > 0.0)) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,

@@ -18,7 +18,7 @@ static bp_status weights_read(reward_set *rewards, const char *text, bp_error *e
     for (uint32_t f = 0; f < rewards->count; f++) {
         rewards->weights[f] = 1.0;
     }
-    while (text != NULL && *text != '\0') {
+    for (bool more = text != NULL && *text != '\0'; more;) {
         const size_t length = strcspn(text, ",");
         bp_number number;
         if (bp_number_parse(text, length, &number) != BP_OK) {
@@ -31,7 +31,8 @@ static bp_status weights_read(reward_set *rewards, const char *text, bp_error *e
             rewards->weights[given] = number.real;
         }
         given++;
-        text += length + (text[length] == ',');
+        more = text[length] == ',';
+        text += length + (more ? 1 : 0);
     }
     if (given > 0 && given != rewards->count) {
         return bp_error_numbers(error, BP_ERR_USAGE, where, "there is not one weight a reward",
