@@ -342,9 +342,11 @@ static bp_status check_owners(const bp_tensor_set *set, size_t found, bp_error *
     for (uint32_t p = 0; p < set->part_count; p++) {
         for (size_t i = 0; i < set->parts[p].entry_count && nobodys == NULL; i++) {
             const bp_tensor_entry *entry = &set->parts[p].entries[i];
-            /* PEFT's copies of a bias that the file has by its own name. */
+            /* PEFT's copies: of a bias that the file has by its own name, of the table that an
+             * adapter of tokens stands beside. */
             const bool spare = merge_ends_with(entry->name, ".modules_to_save.bias") ||
-                               merge_ends_with(entry->name, ".original_module.bias");
+                               merge_ends_with(entry->name, ".original_module.bias") ||
+                               merge_ends_with(entry->name, ".base_layer.weight");
             nobodys = entry->handle == 0 && !spare ? entry->name : NULL;
         }
     }

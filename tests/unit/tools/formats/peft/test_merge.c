@@ -453,6 +453,12 @@ static void test_shapes_and_names(void **state)
          2,
          BP_OK,
          ""},
+        {{{FC ".lora_embedding_A", BP_F32, 2, {1, 3}, NULL},
+          {FC ".lora_embedding_B", BP_F32, 2, {2, 1}, NULL},
+          {FC ".base_layer.weight", BP_F32, 2, {3, 2}, NULL}}, /* as PEFT writes the table along */
+         3,
+         BP_OK,
+         ""},
         {{{FC ".lora_embedding_A", BP_F32, 2, {1, 2}, NULL},
           {FC ".lora_embedding_B", BP_F32, 2, {3, 1}, NULL}},
          2,
