@@ -125,12 +125,35 @@ static bp_status class_in_range(const bp_documents *documents, bp_data_reader *r
     return BP_OK;
 }
 
+bool bp_documents_listed(const char *text, size_t length)
+{
+    bool digits = false;
+    uint32_t numbers = 0;
+    for (size_t i = 0; i < length; i++) {
+        const bool digit = text[i] >= '0' && text[i] <= '9';
+        const bool between = memchr(" ,;|", text[i], 4) != NULL;
+        if (!digit && !between && text[i] != '.') {
+            return length >= 2 && text[0] == '[' && text[length - 1] == ']';
+        }
+        numbers += digit && !digits ? 1 : 0;
+        digits = (digits || digit) && !between;
+    }
+    return numbers > 1;
+}
+
 static bp_status data_documents_class_of(const bp_documents *documents, bp_data_reader *reader,
                                          const char *text, size_t length, uint64_t *class)
 {
     bp_number number;
     uint32_t named;
     int64_t value;
+    const bool list = bp_documents_listed(text, length);
+    if (list && !bp_class_names_find(documents->names, text, length, &named)) {
+        return bp_data_refuse_word(reader,
+                                   "the label is a list written as one text, which --task "
+                                   "multi-label-classification reads in brackets, as [a, b]",
+                                   text, length);
+    }
     if (documents->survey != NULL) {
         *class = 0;
         return bp_label_survey_take(documents->survey, reader, text, length);
@@ -227,19 +250,56 @@ bp_status bp_documents_list_end(bp_documents *documents, bp_data_reader *reader,
                                                     : BP_OK;
 }
 
+/* The next member of a list in a table, from *at: separated by spaces, or, in brackets, by commas
+ * as well and perhaps quoted, as Python prints lists and numpy arrays (0. and 1.). */
+static bool next_member(const char *text, size_t length, bool brackets, size_t *at,
+                        const char **member, size_t *count)
+{
+    const size_t separators = brackets ? 2 : 1;
+    while (*at < length && memchr(" ,", text[*at], separators) != NULL) {
+        (*at)++;
+    }
+    if (*at == length) {
+        return false;
+    }
+    const char *first = text + *at;
+    const char *quote = brackets && (*first == '"' || *first == '\'')
+                            ? memchr(first + 1, *first, length - *at - 1)
+                            : NULL;
+    *member = quote != NULL ? first + 1 : first;
+    while (quote == NULL && *at < length && memchr(" ,", text[*at], separators) == NULL) {
+        (*at)++;
+    }
+    *at = quote != NULL ? (size_t)(quote + 1 - text) : *at;
+    *count = quote != NULL ? (size_t)(quote - *member) : (size_t)(text + *at - first);
+    const bool point = brackets && quote == NULL && *count > 1 && first[*count - 1] == '.' &&
+                       first[*count - 2] >= '0' && first[*count - 2] <= '9';
+    *count -= point ? 1 : 0;
+    return true;
+}
+
 static bp_status mask_of(bp_documents *documents, bp_data_reader *reader, const char *text,
                          size_t length, uint64_t *mask)
 {
     bp_label_list list = {.count = 0};
-    for (size_t at = 0; at < length;) {
-        size_t end = at;
-        while (end < length && text[end] != ' ') {
-            end++;
+    const bool brackets = length >= 2 && text[0] == '[' && text[length - 1] == ']';
+    const char *member;
+    size_t count;
+    text += brackets ? 1 : 0;
+    length -= brackets ? 2 : 0;
+    for (size_t at = 0; next_member(text, length, brackets, &at, &member, &count);) {
+        uint32_t named;
+        bool other = false; /* which would make one name of several */
+        for (size_t i = 0; !brackets && i < count; i++) {
+            other = other || memchr(",;|", member[i], 3) != NULL;
         }
-        if (end > at) {
-            BP_TRY(bp_documents_list_take(documents, reader, text + at, end - at, &list));
+        if (other && !bp_class_names_find(documents->names, member, count, &named)) {
+            return bp_data_refuse_word(reader,
+                                       "a list of labels in a table is separated by spaces, or "
+                                       "stands in brackets, as [a, b]",
+                                       member, count);
         }
-        at = end + 1;
+        BP_TRY(bp_documents_list_take(documents, reader, member, count, &list));
     }
     return bp_documents_list_end(documents, reader, &list, mask);
 }
@@ -247,13 +307,25 @@ static bp_status mask_of(bp_documents *documents, bp_data_reader *reader, const 
 bp_status bp_documents_label(bp_documents *documents, bp_data_reader *reader, const char *text,
                              size_t length, uint64_t *label)
 {
+    const char *first = text;
+    size_t count = length;
+    bp_number number;
+    for (; count > 0 && *first == ' '; count--) {
+        first++;
+    }
+    while (count > 0 && first[count - 1] == ' ') {
+        count--;
+    }
+    if (bp_number_parse(first, count, &number) == BP_OK) { /* a number with spaces around it */
+        text = first;
+        length = count;
+    }
     if (documents->labels != BP_LABELS_BITS) {
         return data_documents_class_of(documents, reader, text, length, label);
     }
     if (documents->classes > 0) {
         return mask_of(documents, reader, text, length, label);
     }
-    bp_number number;
     BP_TRY(number_of(reader, text, length, &number));
     float value = (float)number.real;
     uint32_t bits;

@@ -117,7 +117,7 @@ static bp_status take_label(line *l)
     if (event.kind != BP_JSON_NUMBER && event.kind != BP_JSON_TEXT) {
         return bp_json_refuse(&l->json, "the label is neither a number nor a name");
     }
-    if (several) {
+    if (several && !(event.kind == BP_JSON_TEXT && bp_documents_listed(event.text, event.length))) {
         bp_label_list list = {.count = 0};
         BP_TRY(bp_documents_list_take(documents, l->reader, event.text, event.length, &list));
         return bp_documents_list_end(documents, l->reader, &list, &l->label);

@@ -165,6 +165,29 @@ static void lists_are_what_they_can_only_be(void **state)
         try_reading(&c, BP_DATA_JSONL, json);
         try_reading(&c, BP_DATA_TSV, table);
     }
+    /* as Python prints lists and arrays, in a table and as a text of JSON */
+    const reading_case printed = {
+        .labels = BP_LABELS_BITS, .classes = 3, .right = "<T:t=5><T:u=0><T:v=2>"};
+    try_reading(&printed, BP_DATA_CSV,
+                "text,label\nt,\"[1, 0, 1]\"\nu,[0. 0. 0.]\nv,\"[0.0,1.0,0.0]\"\n");
+    try_reading(&printed, BP_DATA_JSONL,
+                "{\"text\": \"t\", \"label\": \"[1, 0, 1]\"}\n{\"text\": \"u\", \"label\": "
+                "\"[0 0 0]\"}\n{\"text\": \"v\", \"label\": \"0 1 0\"}\n");
+    const reading_case chosen = {.labels = BP_LABELS_BITS, .classes = 3, .right = "<T:t=5><T:u=0>"};
+    try_reading(&chosen, BP_DATA_CSV, "text,label\nt,\"['0', \"\"2\"\"]\"\nu,[]\n");
+    const reading_case spaces = {
+        .labels = BP_LABELS_CLASS, .classes = 3, .right = "<T:t=1><T:u=2>"};
+    try_reading(&spaces, BP_DATA_CSV, "text,label\nt, 1\nu,2.0 \n");
+    static const char *const none[] = {"1,0,1", "0;2", "0|2", "1, 0, 1"};
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+        const reading_case several = {
+            .labels = BP_LABELS_BITS, .classes = 3, .right = "a list of labels in a table"};
+        const reading_case single = {.classes = 3, .right = "a list written as one text"};
+        char table[64];
+        snprintf(table, sizeof table, "text,label\nt,\"%s\"\n", none[i]);
+        try_reading(&several, BP_DATA_CSV, table);
+        try_reading(&single, BP_DATA_CSV, table);
+    }
     const reading_case truths = {.labels = BP_LABELS_BITS, .classes = 2, .right = "<T:t=2>"};
     try_reading(&truths, BP_DATA_JSONL, "{\"text\": \"t\", \"label\": [false, true]}");
 }
