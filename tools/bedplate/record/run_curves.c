@@ -267,8 +267,9 @@ void run_curves_put(bp_text *t, const run_view *views, uint32_t count)
     } others[] = {{VIEW_NORM, "Gradient norm", "gradient norm", true, false},
                   {VIEW_RATE, "Learning rate", "learning rate", false, true},
                   {VIEW_SPEED, "Speed", "tokens per second", true, false}};
-    bool judged = false;
+    bool judged = false, samples = count > 0;
     for (uint32_t i = 0; i < count; i++) {
+        samples = samples && views[i].by_samples;
         judged = judged || views[i].curves[VIEW_EVAL].count > 0;
     }
     bp_text_string(t, "<div id=\"bar\" hidden></div>\n");
@@ -282,13 +283,15 @@ void run_curves_put(bp_text *t, const run_view *views, uint32_t count)
                           .eventful = true});
     curve_metrics(t, views, count);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        curve_chart_put(
-            t, &(curve_chart){.title = others[i].title,
-                              .axis = others[i].name,
-                              .sets = {{views, count, others[i].kind, NULL, others[i].name, false}},
-                              .set_count = 1,
-                              .smoothed = others[i].smoothed,
-                              .linear = others[i].linear});
+        const char *name =
+            others[i].kind == VIEW_SPEED && samples ? "samples per second" : others[i].name;
+        curve_chart_put(t,
+                        &(curve_chart){.title = others[i].title,
+                                       .axis = name,
+                                       .sets = {{views, count, others[i].kind, NULL, name, false}},
+                                       .set_count = 1,
+                                       .smoothed = others[i].smoothed,
+                                       .linear = others[i].linear});
     }
 }
 

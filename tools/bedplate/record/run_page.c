@@ -181,7 +181,7 @@ static void page_cards(bp_text *t, const run_view *v)
         page_card(t, v->metrics[i].name, &v->metrics[i].curve);
     }
     if (v->curves[VIEW_SPEED].count > 0) {
-        page_card_begin(t, "tokens per second");
+        page_card_begin(t, v->by_samples ? "samples per second" : "tokens per second");
         plot_value(t, &(plot_axis){0, 1, "", PLOT_NUMBER, false},
                    view_last(&v->curves[VIEW_SPEED]));
         page_card_end(t, "");

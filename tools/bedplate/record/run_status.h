@@ -26,7 +26,7 @@ typedef struct run_status {
     double mean_loss;         /* since the last line of the log; NAN: none yet */
     const metric_list *found; /* by the last evaluation; NULL: none yet */
     double epoch;
-    uint64_t tokens;
+    uint64_t tokens, samples;
     uint64_t arena_bytes;
     uint64_t host_bytes;
     uint64_t checkpoint_bytes;

@@ -429,7 +429,8 @@ static void view_event_line(run_view *v, const char *line)
     }
     if (strcmp(e.kind, "progress") == 0) {
         value = (double)NAN;
-        (void)view_number(line, "tokens_per_second", &value);
+        v->by_samples = view_number(line, "samples_per_second", &value);
+        (void)(v->by_samples || view_number(line, "tokens_per_second", &value));
         view_add(&v->curves[VIEW_SPEED], (double)e.step, value);
         view_take(line, "eta_seconds", &v->left);
         view_take(line, "resident_bytes", &v->resident);

@@ -82,6 +82,7 @@ typedef struct run_view {
     uint64_t saved;    /* step of the last save */
     double saved_unix; /* and its time */
     double save_seconds;
+    bool by_samples;         /* the speed counts samples: there are no tokens */
     uint64_t replays_before; /* of the processes before this one */
     uint64_t proven;         /* steps, by the most that one `bedplate replay` found equal */
     uint64_t verified;

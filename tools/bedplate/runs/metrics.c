@@ -31,6 +31,7 @@ static const struct metric_row {
     {"step", GAUGE_COUNT, FIELD(step.step), "", "Steps of the run that are done."},
     {"planned_steps", GAUGE_COUNT, FIELD(total), "", "Steps of the whole run."},
     {"tokens_total", COUNTER_COUNT, FIELD(tokens), "", "Tokens trained on, padding left out."},
+    {"samples_total", COUNTER_COUNT, FIELD(samples), "", "Texts, images or rows trained on."},
     {"epoch", GAUGE_REAL, FIELD(epoch), "", "Passes over the data."},
     {"train_loss", GAUGE_REAL, FIELD(step.loss), "", "Loss of the last step, nats."},
     {"train_loss_mean", GAUGE_REAL, FIELD(mean_loss), "", "Mean loss since the last log line."},
@@ -38,6 +39,8 @@ static const struct metric_row {
     {"learning_rate", GAUGE_REAL, FIELD(step.rate), "", "Rate of the last step."},
     {"loss_scale", GAUGE_REAL, FIELD(step.scale), "", "Loss scale; 1 without scaling."},
     {"tokens_per_second", GAUGE_REAL, FIELD(step.tokens_per_second), "",
+     "Since the last log line."},
+    {"samples_per_second", GAUGE_REAL, FIELD(step.samples_per_second), "",
      "Since the last log line."},
     {"arena_bytes", GAUGE_COUNT, FIELD(arena_bytes), "", "Planned arena."},
     {"host_bytes", GAUGE_COUNT, FIELD(host_bytes), "", "Planned memory beside the arena."},
@@ -257,6 +260,9 @@ static void metrics_row_put(const metrics *m, bp_text *text, uint32_t i, const r
 {
     const char *at = (const char *)now + rows[i].field;
     double value;
+    if (now->step.rows && strncmp(rows[i].name, "tokens", 6) == 0) {
+        return; /* images and rows of numbers have none */
+    }
     if (rows[i].kind == GAUGE_REAL) {
         memcpy(&value, at, sizeof value);
     } else {

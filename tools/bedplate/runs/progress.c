@@ -45,12 +45,12 @@ static void left_text(const progress *p, uint64_t step, char *text, size_t room)
     time_text(done > 0 ? (clock_seconds() - p->began) / done * left : 0, text, room);
 }
 
-static double progress_speed(const progress_numbers *now)
+double progress_speed(const progress_numbers *now)
 {
     return now->rows ? now->samples_per_second : now->tokens_per_second;
 }
 
-static const char *progress_unit(const progress_numbers *now)
+const char *progress_unit(const progress_numbers *now)
 {
     return now->rows ? "samples" : "tokens";
 }

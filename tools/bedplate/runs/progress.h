@@ -29,6 +29,10 @@ typedef struct progress_numbers {
     uint64_t overflow; /* steps that loss scaling has skipped so far in this run */
 } progress_numbers;
 
+/* A second: tokens, or samples where there are no tokens; and the word for them. */
+double progress_speed(const progress_numbers *now);
+const char *progress_unit(const progress_numbers *now);
+
 void progress_begin(progress *p, uint64_t first, uint64_t total, bool quiet);
 /* After every step: redraws the bar, at most ten times a second. */
 void progress_step(progress *p, const progress_numbers *now);

@@ -32,6 +32,7 @@ void service_begin(service *v, const settings *set)
 {
     v->set = set;
     v->now.mean_loss = (double)NAN;
+    v->now.step.loss = (double)NAN; /* until a step of this process has one */
     v->now.saved = (double)NAN;
     v->now.verified = (double)NAN;
     v->board.fd = -1;
@@ -201,7 +202,8 @@ static void service_note_progress(service *v)
     v->noted = clock_seconds();
     line_count(line, "total", v->now.total);
     line_real(line, "loss", v->now.step.loss);
-    line_real(line, "tokens_per_second", v->now.step.tokens_per_second);
+    line_real(line, v->now.step.rows ? "samples_per_second" : "tokens_per_second",
+              progress_speed(&v->now.step));
     line_real(line, "eta_seconds", run_status_left(&v->now));
     line_count(line, "resident_bytes", process_peak());
     line_flag(line, "saves_postponed", v->saves.missed_since > 0);
@@ -260,9 +262,9 @@ static void service_tell(service *v)
     }
     v->told = time;
     int used = snprintf(text, sizeof text,
-                        "STATUS=step %" PRIu64 "/%" PRIu64 " loss %.4f %.0f tok/s eta %.0fs",
-                        now->step.step, now->total, now->step.loss, now->step.tokens_per_second,
-                        run_status_left(now));
+                        "STATUS=step %" PRIu64 "/%" PRIu64 " loss %.4f %.0f %s/s eta %.0fs",
+                        now->step.step, now->total, now->step.loss, progress_speed(&now->step),
+                        progress_unit(&now->step), run_status_left(now));
     if (c->saved != UINT64_MAX) {
         used += snprintf(text + used, sizeof text - (size_t)used, ", saved %" PRIu64, c->saved);
     }
@@ -361,9 +363,10 @@ service_stop service_step(service *v, const progress_numbers *now, double second
     return stop;
 }
 
-void service_count(service *v, uint64_t tokens)
+void service_count(service *v, uint64_t tokens, uint64_t samples)
 {
     v->now.tokens += tokens;
+    v->now.samples += samples;
 }
 
 void service_logged(service *v, const progress_numbers *step, const train_totals *sum, double epoch)
@@ -380,7 +383,8 @@ void service_logged(service *v, const progress_numbers *step, const train_totals
     event_scalar(e, step->step, "train/grad_norm", step->norm);
     event_scalar(e, step->step, "train/learning_rate", step->rate);
     event_scalar(e, step->step, "train/epoch", epoch);
-    event_scalar(e, step->step, "perf/tokens_per_second", step->tokens_per_second);
+    event_scalar(e, step->step, step->rows ? "perf/samples_per_second" : "perf/tokens_per_second",
+                 progress_speed(step));
     if (step->scale != 1.0) {
         event_scalar(e, step->step, "train/loss_scale", step->scale);
     }

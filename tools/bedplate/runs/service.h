@@ -55,7 +55,7 @@ service_stop service_step(service *v, const progress_numbers *now, double second
 
 /* Tokens of a step; and of a line of the log the sums since the one before, and where in the data
  * it is. */
-void service_count(service *v, uint64_t tokens);
+void service_count(service *v, uint64_t tokens, uint64_t samples);
 void service_logged(service *v, const progress_numbers *now, const train_totals *sum, double epoch);
 
 /* What the run does from here on; metrics say it at once, and an evaluation gets time from the

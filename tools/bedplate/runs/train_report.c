@@ -64,6 +64,7 @@ void train_totals_cut(train_totals *sum)
 {
     sum->line_seconds = 0.0;
     sum->line_tokens = 0;
+    sum->line_samples = 0;
     sum->line_loss = 0.0;
     sum->line_weight = 0.0;
     preference_metrics_cut(&sum->told);

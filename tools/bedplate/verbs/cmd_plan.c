@@ -253,7 +253,7 @@ static void put_shapes(bp_text *text, const session *s)
     bp_text_u64(text, spec->batch);
     bp_text_string(text, " x ");
     bp_text_u64(text, spec->sequence);
-    bp_text_string(text, " tokens, ");
+    bp_text_string(text, spec->config.vocabulary == 0 ? " numbers, " : " tokens, ");
     bp_text_u64(text, spec->accumulation);
     bp_text_string(text,
                    spec->accumulation == 1 ? " micro-batch a step, " : " micro-batches a step, ");

@@ -476,7 +476,7 @@ static bp_status loop(training *t, ending *end)
         product_check_tell(&t->s.told, &t->s.checked, &t->points.log, outcome.step);
         BP_TRY(anomaly_guard(&t->points.watch, runtime));
         BP_TRY(ranks_leads(t->s.set) ? integrity_step(&t->points, &t->tested) : BP_OK);
-        service_count(&t->care, outcome.tokens);
+        service_count(&t->care, outcome.tokens, outcome.samples);
         log_step(t, &outcome, &now);
         t->sum.output_seconds += clock_seconds() - began - seconds;
         if (outcome.nonfinite) {

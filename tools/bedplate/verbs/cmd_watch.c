@@ -110,9 +110,10 @@ static void watch_lines(const run_view *v)
                  v->steps, v->total, share, view_last(&v->curves[VIEW_LOSS]), eval);
     watch_metrics(v);
     watch_time(v->left, left, sizeof left);
-    output_print(stdout, "norm %.3g   rate %.3g   %.0f tokens/s   %s left\n",
+    output_print(stdout, "norm %.3g   rate %.3g   %.0f %s/s   %s left\n",
                  view_last(&v->curves[VIEW_NORM]), view_last(&v->curves[VIEW_RATE]),
-                 view_last(&v->curves[VIEW_SPEED]), v->left >= 0 ? left : "?");
+                 view_last(&v->curves[VIEW_SPEED]), v->by_samples ? "samples" : "tokens",
+                 v->left >= 0 ? left : "?");
     watch_plot(v);
     output_print(stdout, "memory    arena %.1f MB, beside it %.1f MB planned; resident %.1f MB\n",
                  1e-6 * v->arena, 1e-6 * v->host, 1e-6 * v->resident);
@@ -146,6 +147,7 @@ typedef struct watch_row {
     char metric[48]; /* what `eval` is */
     bool runs;       /* it has not ended */
     bool found;      /* the directory is a run's */
+    bool by_samples; /* its speed counts no tokens */
 } watch_row;
 
 /* A number in seven columns. */
@@ -191,6 +193,7 @@ static void watch_row_read(watch_row *row, const run_view *v)
     watch_number(view_last(eval), row->eval);
     watch_number(view_last(&v->curves[VIEW_RATE]), row->rate);
     watch_short(view_last(&v->curves[VIEW_SPEED]), row->speed);
+    row->by_samples = v->by_samples;
     row->runs = v->code < 0;
     if (row->runs && v->left >= 0) {
         watch_time(v->left, row->left, sizeof row->left);
@@ -265,14 +268,18 @@ static void watch_cells(const char *const cell[8])
 static void watch_table(const watch_row *rows, uint32_t count)
 {
     const char *metric = NULL;
+    bool samples = false, tokens = false;
     for (uint32_t i = 0; i < count; i++) {
         if (rows[i].found) {
+            samples = samples || rows[i].by_samples;
+            tokens = tokens || !rows[i].by_samples;
             metric =
                 metric == NULL || strcmp(metric, rows[i].metric) == 0 ? rows[i].metric : "eval";
         }
     }
+    const char *speed = !samples ? "tok/s" : !tokens ? "rows/s" : "per s";
     watch_cells(
-        (const char *const[]){"run", "step/of", "loss", metric, "lr", "tok/s", "left", "state"});
+        (const char *const[]){"run", "step/of", "loss", metric, "lr", speed, "left", "state"});
     for (uint32_t i = 0; i < count; i++) {
         const watch_row *r = &rows[i];
         watch_cells((const char *const[]){r->name, r->step, r->loss, r->eval, r->rate, r->speed,
