@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of synonyms: what users of transformers, PEFT, TRL, accelerate, Unsloth, axolotl,
  * torchtune, sentence-transformers, nanoGPT and llama.cpp type. A name that means the same is
- * taken; another is answered with what comes nearest. The first row that fits is used. */
+ * taken; another is answered with what comes nearest. The first row that fits is used; a | stands
+ * between names that share it. */
 #include "tools/bedplate/app/synonyms.h"
+
+#include <assert.h>
+#include <string.h>
 
 enum {
     LEARNS = COMMAND_PLAN | COMMAND_TRAIN,
@@ -570,7 +574,7 @@ static const synonym table[] = {
     SAME("eval-interval", "eval-steps"),
     SAME("evaluation-steps", "eval-steps"),
     SAME("eval-freq", "eval-steps"),
-    SAME("val-check-interval", "eval-steps"),
+    NEAR("val-check-interval", "Lightning counts batches: --eval-steps counts steps"),
     NEAR("evals-per-epoch", "--eval-strategy epoch, or --eval-steps N"),
     NEAR("eval-delay", "evaluations begin with the run: see --eval-steps"),
     NEAR("eval-on-start", "`bedplate eval --model DIR --data FILE` evaluates before training"),
@@ -583,14 +587,14 @@ static const synonym table[] = {
     SAME("best-metric", "metric-for-best-model"),
     SAME("metric", "metric-for-best-model"),
     SAME("class-weight", "class-weights"),
-    SAME("num-classes", "num-labels"),
+    SAME("num-classes|n-classes", "num-labels"),
     SAME("patience", "early-stopping-patience"),
     NEAR("early-stopping", "--early-stopping-patience N"),
     SAME("save-every", "save-steps"),
     SAME("save-interval", "save-steps"),
     SAME("save-freq", "save-steps"),
     SAME("checkpoint-every", "save-steps"),
-    SAME("checkpointing-steps", "save-steps"),
+    VALUES("checkpointing-steps", "save-steps", "epoch=!--save-strategy epoch|*"),
     NEAR("saves-per-epoch", "--save-strategy epoch, or --save-steps N"),
     SAME("save-limit", "save-total-limit"),
     SAME("keep-last", "save-total-limit"),
@@ -779,9 +783,310 @@ static const synonym table[] = {
     ONLY(COMMAND_EVAL, "output-file", "predictions"),
     SAME("config-file", "config"),
     ONLY_NEAR(~0u, "version", "`bedplate --version`"),
+
+    /* Names that are typed less often. Model and tokenizer. */
+    SAME("base-model-name-or-path|model-base", "model"),
+    NEAR("base-model-config", "--model takes a directory with config.json, or a preset"),
+    NEAR("is-llama-derived-model|is-encoder-decoder",
+         "the model's config.json names its type: leave it out"),
+    NEAR("resize-token-embeddings*|shrink-embeddings|mean-resizing-embeddings",
+         "the vocabulary is the model's"),
+    NEAR("tokens|added-tokens-overrides", "the vocabulary is the tokenizer's"),
+    NEAR("use-slow-tokenizer|tokenizer-use-fast|tokenizer-legacy",
+         "there is one tokenizer: leave it out"),
+    NEAR("vocab-file|merges-file", "--tokenizer DIR takes the directory of the tokenizer's files"),
+    NEAR("embeddings-skip-upcast", "see --master, which keeps exact weights"),
+    NEAR("hf-*", DOWNLOAD),
+    NEAR("override-kv|max-position-embeddings|yarn-*|position-*", CONFIG),
+    NEAR("attention-dropout|hidden-dropout*",
+         "--dropout F is of every dropout; config.json has one for each kind"),
+    NEAR("from-scratch|random-init",
+         "--model PRESET, or a directory with config.json alone, begins with random weights"),
+    NEAR("checkpointer|checkpoint-files", "--model takes a directory or a GGUF file"),
+    NEAR("check-tensors", "tensors are checked when they are read: leave it out"),
+    NEAR("image-size|img-size|patch-size|resize|image-processor-name|norm-mean|"
+         "norm-std|mean|std",
+         "the model's config.json and preprocessor_config.json set it"),
+    NEAR("augment*|mixup|cutmix|crop",
+         "--random-crop, --random-resized-crop and --random-horizontal-flip"),
+
+    /* Data and lengths. */
+    SAME("train-dataset|raw-text-file|pretraining-dataset|inputs", "data"),
+    SAME("valid-data|val-dataset|dev-file|dev-data|test-datasets", "eval-data"),
+    ONLY(LEARNS, "test-data", "eval-data"),
+    SAME("train-val-split|test-split-size", "validation-split"),
+    NEAR("split", "--data takes the files that are learned, --eval-data those that are held out"),
+    NEAR("max-predict-samples", "shorten the file of --data"),
+    NEAR("dataset-processes", "tokenizing uses --threads"),
+    NEAR("dataset-*", "see --data, --data-format, --text-column and --label-column"),
+    NEAR("columns|column-map|image-column-name|text-column-names|label-column-id|"
+         "conversation-column|question-column|context-column",
+         "--text-column and --label-column name columns"),
+    NEAR("fraction", "--data-weights F,F,.. sets the share of each data set"),
+    NEAR("text-column-delimiter", "join columns in the data: a row has one text, or a pair"),
+    NEAR("label-map|id2label|label2id|labels|classes",
+         "names of classes come from the data, and config.json keeps them as id2label"),
+    NEAR("line-by-line", "JSON lines {\"text\": ..} make each line a text: see --data-format"),
+    NEAR("keep-linebreaks|no-keep-linebreaks", "line breaks stay in the text: leave it out"),
+    NEAR("mlm-probability", "15 % of the tokens are predicted, as in BERT: leave it out"),
+    VALUES("do-regression", "task", "true=regression|false=auto"),
+    NEAR("task-name", "--task names what is learned, --data its files"),
+    NEAR("metric-name|include-inputs-for-metrics|return-entity-level-metrics|"
+         "eval-causal-lm-metrics|average",
+         "the task decides: see --metric-for-best-model"),
+    NEAR("threshold|positive-label",
+         "`bedplate eval --predictions FILE` writes scores of each row"),
+    NEAR("source-prefix", "put the prefix before the texts of --data"),
+    NEAR("val-max-target-length", "--max-seq-length is prompt and answer together"),
+    ONLY_NEAR(LEARNS, "prompts",
+              "--prompt-name NAME takes a prompt of config_sentence_transformers.json"),
+    NEAR("batch-sampler|multi-dataset-batch-sampler|sampler|sortish-sampler|"
+         "curriculum-sampling|multipack-real-batches",
+         "rows are drawn in random order: see --data-weights and --group-by-length"),
+    NEAR("group-by-modality-length", "see --group-by-length"),
+    NEAR("instruction-part|response-part|instruction-template|"
+         "conversation-extension",
+         "turns are found by the chat template: --loss-on assistant"),
+    NEAR("new-system-prompt|default-system-message", "give the rows a system message"),
+    SAME("chat-template-file", "chat-template"),
+    NEAR("chat-template-jinja", "--chat-template takes a name or a file"),
+    NEAR("chat-template-kwargs|enable-thinking|reasoning*",
+         "a template reads the conversation alone: leave it out"),
+    NEAR("add-generation-prompt", "--chat asks for an answer by the chat template: leave it out"),
+    VALUES("train-on-input", "loss-on", "true=all|false=assistant"),
+    VALUES("excess-length-strategy", "long-rows",
+           "truncate=cut|raise=refuse|drop=!rows are cut or refused, never dropped"),
+    NEAR("min-sample-len", "leave short rows out of the file of --data"),
+    NEAR("eval-sequence-len", "evaluations have the length of --max-seq-length"),
+    NEAR("sample-packing-*|pretraining-sample-concatenation",
+         "--packing-strategy chooses how documents become rows"),
+    NEAR("batch-flattening", "the nearest is --packing, and --length-buckets"),
+    NEAR("sample-start|sample-random-offsets|include-sample-start|"
+         "fill-with-next-samples|force-reshuffle|pattern-fn-it|chunk-size",
+         "--max-seq-length cuts rows, --data-seed draws their order"),
+    NEAR("separate-with-*|no-separate-with-*",
+         "documents end with the tokenizer's end token: leave it out"),
+    SAME("max-len|maxlen|ctx-len|context-size|block", "max-seq-length"),
+    ONLY(LEARNS, "ctx-size|n-ctx|ctx", "max-seq-length"),
+    ONLY_NEAR(LEARNS, "max-tokens",
+              "--max-seq-length is of a row; a batch has --per-device-train-batch-size rows"),
+    NEAR("stride", "--doc-stride N, with --task question-answering"),
+    NEAR("truncate", "--long-rows cut or refuse"),
+    NEAR("padding|padding-value|padding-side",
+         "--length-buckets has the lengths to which rows are padded"),
+    SAME("grad-accumulation", "gradient-accumulation-steps"),
+    NEAR("mini-batch-size|n-batch|ubatch-size|-ub",
+         "--per-device-train-batch-size is a micro-batch, --gradient-accumulation-steps their "
+         "number"),
+    NEAR("drop-last", "the last rows are trained as well: leave it out"),
+    NEAR("workers|prefetch", "no process loads data: see --threads"),
+    NEAR("strict", "misspelt options are always refused: leave it out"),
+    NEAR("plugins", "no code is loaded: leave it out"),
+
+    /* Precision, adapters, quantisation. */
+    SAME("use-checkpointing", "gradient-checkpointing"),
+    NEAR("ac-mode|ac-option",
+         "--gradient-checkpointing takes a policy: full, every:K, selective:NAMES"),
+    NEAR("enable-fp8*|float8*", "see --weight-dtype fp8, --tape-dtype fp8 and --product-dtype fp8"),
+    NEAR("load-in-16bit", "--bf16 or --fp16"),
+    SAME("int4|nf4|load-in-nf4|quantize-base", "load-in-4bit"),
+    VALUES("load-in", "load-in-4bit",
+           "4bit=--load-in-4bit|8bit=--load-in-8bit|4=--load-in-4bit|8=--load-in-8bit"),
+    NEAR("gptq|awq|quantization-config|bnb-config-kwargs|torchao*",
+         "--load-in-4bit or --load-in-8bit quantises a model's own weights"),
+    NEAR("cut-cross-entropy|cast-lm-head*|num-output-chunks|unsloth*",
+         "the nearest is --loss-chunk-rows: logits exist in chunks"),
+    NEAR("apex|opt-level", "--bf16, or --fp16 with loss scaling"),
+    NEAR("sdp-attention|s2-attention|flex-attention|eager-attention|flash-optimum|"
+         "flash|use-flash|no-flash",
+         "there is one attention, in tiles: leave it out"),
+    NEAR("ring-attn*|heads-k-stride", "not implemented: the nearest is --gradient-checkpointing"),
+    NEAR("jit-mode-eval|use-ipex|torchdynamo|fused|lora-mlp-kernel|"
+         "lora-qkv-kernel|lora-o-kernel|fast-inference",
+         "nothing is compiled: see --kernels"),
+    NEAR("gpu-memory-utilization|maximum-memory-usage",
+         "--arena BYTES is the memory that a run may take"),
+    NEAR("gc-steps|max-lora-rank|past-index|ignore-bias-buffers|lora-on-cpu|"
+         "low-cpu-mem*|low-memory|mmap|numa|no-kv-offload|cache-type-*|"
+         "cache-implementation|cache-config|max-cache-len",
+         "memory is planned: leave it out"),
+    NEAR("offload-embedding", "--offload file:PATH:BYTES --offload-what weights"),
+    NEAR("finetune-*|target", "--target-modules and --layers-to-transform choose the layers"),
+    SAME("peft-layers-to-transform", "layers-to-transform"),
+    NEAR("lora-fan-in-fan-out|auto-mapping|peft-version",
+         "the model's family decides: leave it out"),
+    NEAR("peft-init*", "adapters begin as in PEFT's default, lora_B at 0"),
+    NEAR("peft|peft-config|lora-a", "--lora-r R trains adapters of rank R"),
+    NEAR("adapter-name|lora-name|adapters",
+         "an output directory has one adapter, which --adapter takes"),
+    NEAR("lora-scaled|lora-weight", "--lora-alpha sets the scale of adapters"),
+    NEAR("rank-*", "--rank-pattern KEY=R,.. sets ranks of some layers"),
+    SAME("lora-out|checkpoint-out", "output-dir"),
+    NEAR("save-adapter*|save-pretrained*", "with --lora-r adapters alone are saved: leave it out"),
+    NEAR("skip-peft", "without --lora-r all weights are trained"),
+    NEAR("relora*|lisa*", "not implemented: the nearest is --lora-r"),
+
+    /* Rate, update rule, losses. */
+    SAME("epoch", "num-train-epochs"),
+    SAME("adam-alpha", "learning-rate"),
+    SAME("learning-rate-min|adam-min-alpha", "min-lr"),
+    SAME("adam-iter", "max-steps"),
+    SAME("adam-decay", "weight-decay"),
+    SAME("adam-gclip|clipping|grad-norm-clip", "max-grad-norm"),
+    NEAR("clip", "--max-grad-norm, or --epsilon with --task grpo"),
+    NEAR("num-cycles", "--lr-scheduler-kwargs takes numbers of the schedule: num_cycles=0.5"),
+    NEAR("power", "--lr-scheduler-kwargs takes numbers of the schedule: power=2"),
+    NEAR("num-decay-steps|decay-steps",
+         "--lr-scheduler-kwargs takes numbers of the schedule: num_decay_steps=100"),
+    NEAR("pct-start|final-div-factor|final-lr-factor|lr-div-factor|lr-decay|"
+         "cos-decay-*|decay-epochs|lr-quadratic-warmup|cosine-constant-lr-ratio",
+         "see --lr-scheduler-type and --lr-scheduler-kwargs"),
+    NEAR("decay", "--weight-decay, or --lr-scheduler-type for a rate that decays"),
+    NEAR("embedding-lr*|router-mapping|learning-rate-mapping",
+         "--param-override 'GLOB: lr=F' sets a rate for some parameters"),
+    NEAR("no-warmup", "--warmup-steps 0 is the default"),
+    NEAR("nesterov", "--optim-args nesterov=true"),
+    NEAR("swa*|lookahead",
+         "averages of weights are not implemented: the nearest is schedule_free_adamw"),
+    NEAR("freeze-embeddings", "--freeze GLOB, such as --freeze '*embed*'"),
+    NEAR("num-trainable-layers", "--freeze GLOB, such as --freeze '*.h.[0-5].*'"),
+    NEAR("train-embeddings", "--trainable GLOB, or --trainable-token-indices N,.. beside adapters"),
+    SAME("unfreeze", "trainable"),
+    NEAR("loss|loss-fn|loss-function|criterion",
+         "--task decides the loss; --loss-type chooses among those of dpo and grpo"),
+    NEAR("pos-weight", "--class-weights F,F,.."),
+    NEAR("margin|mining|distance-metric|similarity-fct|matryoshka*",
+         "embeddings learn by MultipleNegativesRankingLoss: see --scale"),
+    ONLY(LEARNS, "kd-ratio", "distill-alpha"),
+    NEAR("early-stop|adam-epsf|opt-past|opt-delta", "--early-stopping-patience N"),
+
+    /* Preferences and rewards. */
+    SAME("rl-beta", "beta"),
+    NEAR("dpo-use-weighting|sapo*|vespo*", "not implemented: see --loss-type"),
+    NEAR("trl", "--task names the method, and its options have their own names"),
+    SAME("reward-model-path", "reward-model"),
+    NEAR("center-rewards*", "not implemented: see --reward-model"),
+    NEAR("missing-eos-penalty", "--mask-truncated-completions"),
+    NEAR("predict-with-generate|generate-during-eval|generation-max-length|"
+         "generation-num-beams|generation-config|eval-max-new-tokens|"
+         "eval-table-size|num-generations-eval",
+         "evaluations generate nothing: `bedplate generate` does"),
+    NEAR("use-vllm|vllm*|use-transformers-*|transformers-*|ds3-gather*|"
+         "fork-threshold*|token-budget|max-inflight*|request-timeout|queue-maxsize",
+         "completions are generated in the arena: see --slots"),
+    NEAR("steps-per-generation|generation-batch-size|weight-sync*|max-staleness|"
+         "heartbeat*",
+         "a step learns its own completions: see --num-generations and --num-iterations"),
+    NEAR("generation-kwargs", "see --temperature and --max-completion-length"),
+    VALUES("importance-sampling-level", "loss-type", "sequence=gspo|token=!leave it out"),
+    NEAR("off-policy*|use-bias-correction-kl", "not implemented: see --delta and --epsilon"),
+    NEAR("entropy-*|use-adaptive-entropy",
+         "not implemented: the nearest is --top-entropy-quantile"),
+    NEAR("multi-objective*", "rewards are added: see --reward-weights"),
+    NEAR("max-tool-calling*", "not implemented: completions call no tools"),
+    NEAR("log-completions*|log-multimodal|log-unique-prompts|"
+         "num-completions-to-print",
+         "`bedplate report` shows completions: leave it out"),
+    NEAR("distillation-*|use-teacher-server",
+         "not implemented: the nearest is --distill FILE of `bedplate distill`"),
+    NEAR("use-successful*|success-reward*|dont-reprompt*|max-reprompt*|reprompt*|"
+         "solution-template|feedback-template|include-environment*|"
+         "environment-feedback*|remove-thinking*|diagnostics*",
+         "not implemented: the nearest is --task grpo"),
+
+    /* Saving, reports, devices. */
+    ONLY(LEARNS, "out", "output-dir"),
+    SAME("results-dir|work-dir|workdir", "output-dir"),
+    NEAR("ckpt|checkpoint|checkpoint-in|restore|recipe-checkpoint|enable-restart",
+         "--resume-from-checkpoint continues a run; --model takes a model"),
+    SAME("keep-checkpoints", "save-total-limit"),
+    NEAR("save-last-epoch-only", "--save-total-limit 1"),
+    SAME("checkpoint-interval", "save-steps"),
+    SAME("val-interval|run-val-every-n-steps", "eval-steps"),
+    SAME("monitor", "metric-for-best-model"),
+    NEAR("mode", "--greater-is-better true or false"),
+    NEAR("log-file|logfile|log-prefix",
+         "standard output has the lines of the log, --output-dir has events.jsonl"),
+    NEAR("name|experiment|tags|notes", "the output directory names a run: --output-dir"),
+    NEAR("path", "--model, --data and --output-dir take paths"),
+    NEAR("metric-logger|use-comet|clearml*|neptune*", "the nearest is --report-to tensorboard"),
+    NEAR("world-size|node-rank|ray-scope|tpu*",
+         "the launcher sets it in the environment: leave it out"),
+    NEAR("gpu-ids|gpu-id|main-gpu", "--device cuda:N names one GPU"),
+    SAME("cpus|cores|jobs|threads-batch", "threads"),
+    NEAR("benchmark|cudnn-*", "every run is deterministic: leave it out"),
+    NEAR("dp-shard*|data-parallel*|custom-sharded*|tensor-split|split-mode",
+         "see --shard (parameters is FSDP's full shard)"),
+    ONLY_NEAR(LEARNS, "gpu-layers|n-gpu-layers|-ngl", "--device cuda puts every layer on the GPU"),
+
+    /* Generation. */
+    ONLY_NEAR(GENERATES,
+              "color|simple-io|no-display-prompt|verbose-prompt|special|log-disable|"
+              "print-timings|multiline-input|in-prefix|in-suffix|return-dict*",
+              "see --no-stream, --output-ids and --json for what is printed"),
+    ONLY_NEAR(GENERATES, "interactive-first|single-turn|no-conversation",
+              "--chat answers a line of standard input at a time"),
+    ONLY_NEAR(GENERATES, "keep|n-keep|grp-attn*|prompt-cache*",
+              "--context N is of the whole conversation: leave it out"),
+    ONLY_NEAR(GENERATES,
+              "top-n-sigma|top-h|xtc*|dynatemp*|sampling-seq|epsilon-cutoff|eta-cutoff|"
+              "temp-last|penalty-alpha|dola*",
+              "not implemented: see --top-k, --top-p and --min-p"),
+    ONLY_NEAR(GENERATES, "dry-*|encoder-repetition*|encoder-no-repeat*|diversity*",
+              "the nearest is --repetition-penalty"),
+    ONLY_NEAR(GENERATES,
+              "logit-bias|json-schema|bad-words*|force-*|forced-*|constraints|"
+              "suppress*|begin-suppress*|sequence-bias|renormalize*|remove-invalid*|"
+              "guidance*|watermark*|token-healing",
+              "not implemented: texts are not constrained"),
+    ONLY_NEAR(GENERATES, "num-beam-groups|early-stopping|length-penalty|exponential-decay*",
+              "there is no beam search: --temperature 0 takes the likeliest"),
+    ONLY_NEAR(GENERATES,
+              "draft*|model-draft|is-assistant|num-assistant*|assistant-*|"
+              "prompt-lookup*|max-matching*|target-lookbehind|speculation*|use-mtp",
+              "one model generates, without drafts: leave it out"),
+    ONLY(GENERATES, "antiprompt|stop-token", "stop"),
+    ONLY(GENERATES, "max-gen-toks", "max-new-tokens"),
+    ONLY_NEAR(GENERATES, "pad-token-id|bos-token-id|eos-token-id|decoder-start*",
+              "the tokenizer's files name it"),
+    ONLY_NEAR(GENERATES, "max-time", "--max-new-tokens N ends a text"),
+    ONLY_NEAR(GENERATES, "output-scores|output-logits|output-attentions|output-hidden*|n-probs",
+              "`bedplate eval --predictions FILE` writes scores"),
+    ONLY_NEAR(GENERATES, "disable-compile|continuous-batching*|prefill*",
+              "nothing is compiled: leave it out"),
+    ONLY_NEAR(GENERATES, "escape", "escapes are the shell's: leave it out"),
+    ONLY_NEAR(GENERATES, "cpu-mask|prio", "--threads N"),
 };
+
+enum { ROWS = sizeof table / sizeof table[0], ROWS_MAX = 1280, NAMES_BYTES = 24576 };
+
+/* The table with a row for each name, which is made once. */
+static struct {
+    synonym row[ROWS_MAX];
+    uint32_t count;
+    char names[NAMES_BYTES];
+} flat;
+
+static void synonym_flatten(void)
+{
+    size_t used = 0;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        for (const char *at = table[i].other; *at != '\0'; at += *at == '|' ? 1 : 0) {
+            const size_t length = strcspn(at, "|");
+            assert(flat.count < ROWS_MAX && used + length < sizeof flat.names);
+            synonym *row = &flat.row[flat.count++];
+            *row = table[i];
+            row->other = memcpy(flat.names + used, at, length); /* the byte behind it is 0 */
+            used += length + 1;
+            at += length;
+        }
+    }
+}
 
 const synonym *synonym_at(uint32_t index)
 {
-    return index < sizeof table / sizeof table[0] ? &table[index] : NULL;
+    if (flat.count == 0) {
+        synonym_flatten();
+    }
+    return index < flat.count ? &flat.row[index] : NULL;
 }
