@@ -169,7 +169,7 @@ static uint32_t choice_least_sequence_chunk(const bp_spec *spec)
     return least;
 }
 
-/* The way of training that needs the fewest bytes, a single micro-batch of one sequence. */
+/* The way of training that needs the fewest bytes, a single micro-batch of one example. */
 typedef struct choice_least {
     bool fits;
     bool unknown; /* for it would take seconds to find out about such long programs */
@@ -189,7 +189,7 @@ static choice_least choice_try_least(const bp_fit_request *given, const bp_lende
     least.free_chunk = false;
     least.free_sequence_chunk = false;
     spec->accumulation = 1;
-    spec->batch = 1;
+    spec->batch = bp_fit_least_batch(spec);
     spec->loss_rows = CHOICE_LEAST_CHUNK;
     spec->sequence_chunk =
         given->free_sequence_chunk ? choice_least_sequence_chunk(spec) : spec->sequence_chunk;

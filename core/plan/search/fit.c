@@ -507,6 +507,17 @@ static bp_status try_sequence_chunks(fit_search *s, bp_spec *base, bool *whole)
     return BP_OK;
 }
 
+uint32_t bp_fit_example(const bp_spec *spec)
+{
+    return spec->preference.kind != BP_PREFERENCE_NONE ? 2 : spec->texts > 1 ? spec->texts : 1;
+}
+
+uint32_t bp_fit_least_batch(const bp_spec *spec)
+{
+    const uint32_t example = bp_fit_example(spec);
+    return spec->preference.kind == BP_PREFERENCE_KTO ? 2 * example : example;
+}
+
 /* Micro-batches from the given one downwards. A smaller one is never faster, so the first that
  * keeps everything ends the search. */
 static bp_status try_batches(fit_search *s)
@@ -514,14 +525,16 @@ static bp_status try_batches(fit_search *s)
     bp_spec spec = s->request->spec;
     uint64_t product = (uint64_t)spec.batch * spec.accumulation;
     uint32_t most = s->request->free_batch ? spec.batch : 1;
+    const uint32_t example = bp_fit_example(&spec), least = bp_fit_least_batch(&spec);
     bool whole = false;
     for (uint32_t divisor = 1, splits = 0; divisor <= most && splits < BATCH_SPLITS; divisor++) {
-        if (s->request->spec.batch % divisor != 0) {
+        spec.batch = s->request->spec.batch / divisor;
+        if (s->request->spec.batch % divisor != 0 ||
+            (divisor > 1 && (spec.batch % example != 0 || spec.batch < least))) {
             continue;
         }
-        spec.batch = s->request->spec.batch / divisor;
         spec.accumulation = (uint32_t)(product / spec.batch);
-        s->smaller = s->request->free_batch && spec.batch > 1;
+        s->smaller = s->request->free_batch && spec.batch > least;
         BP_TRY(try_sequence_chunks(s, &spec, &whole));
         splits++;
         if (whole || enough(s)) {
@@ -617,20 +630,25 @@ bp_status bp_fit_largest_batch(const bp_fit_request *request, uint32_t most, voi
     BP_TRY(bp_spec_check(&request->spec, error));
     BP_TRY(fit_search_init(&s, memory, bytes));
     s.wish = fit_wish(request);
-    uint32_t good = 0;
-    uint32_t bad = most + 1;
-    uint32_t probe = 1;
-    while (good + 1 < bad) {
+    const uint32_t example = bp_fit_example(&request->spec);
+    uint32_t good = 0; /* in examples, as the others */
+    uint32_t bad = most / example + 1;
+    const uint32_t end = bad;
+    uint32_t probe = bp_fit_least_batch(&request->spec) / example;
+    while (probe < bad && good + 1 < bad) {
         bool fits = false;
-        BP_TRY(batch_fits(&s, probe, &fits));
+        BP_TRY(batch_fits(&s, probe * example, &fits));
         if (fits) {
             good = probe;
         } else {
             bad = probe;
         }
+        if (good == 0) {
+            break;
+        }
         uint64_t doubled = (uint64_t)good * 2;
-        probe = bad == most + 1 && doubled < bad ? (uint32_t)doubled : good + (bad - good) / 2;
+        probe = bad == end && doubled < bad ? (uint32_t)doubled : good + (bad - good) / 2;
     }
-    *batch = good;
+    *batch = good * example;
     return BP_OK;
 }

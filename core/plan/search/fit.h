@@ -56,6 +56,11 @@ typedef struct bp_fit {
  * spec cannot have chunks. */
 uint32_t bp_fit_sequence_chunk(const bp_spec *spec, uint32_t step);
 
+/* Sequences of a batch that belong together: two of a pair, all texts of a row of texts; else 1. Of
+ * KTO a batch has two pairs at least, which it compares. */
+uint32_t bp_fit_example(const bp_spec *spec);
+uint32_t bp_fit_least_batch(const bp_spec *spec);
+
 /* Bytes of memory in which bp_fit_count works: closed form; BP_SIZE_INVALID when the spec makes no
  * sense. */
 uint64_t bp_fit_scratch(const bp_fit_request *request);
@@ -98,8 +103,8 @@ typedef struct bp_fit_gain {
 bp_status bp_fit_gains(const bp_fit_request *request, void *memory, uint64_t bytes,
                        bp_fit_gain *gains, uint32_t count, bp_error *error) BP_MUST_CHECK;
 
-/* The largest micro-batch (accumulation as in the spec) for which some policy fits the budget; 0
- * when not even 1 does. Looks up to `most`. */
+/* The largest micro-batch of whole examples (accumulation as in the spec) for which some policy
+ * fits the budget; 0 when not even the least does. Looks up to `most` sequences. */
 bp_status bp_fit_largest_batch(const bp_fit_request *request, uint32_t most, void *memory,
                                uint64_t bytes, uint32_t *batch, bp_error *error) BP_MUST_CHECK;
 

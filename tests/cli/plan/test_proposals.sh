@@ -71,6 +71,22 @@ grep -q 'would fit with .*--load-in-4bit' <<<"$said"
 check $? "over a base in 4 bits" "$said"
 limit=260000000
 proposals --model gpt2 --arena $limit --lora-r 8 --load-in-8bit --optim adamw_8bit
+# Pairs and rows of several texts stay whole, and a step has as many of them as before.
+for task in 'tiny-llama dpo 1500000' 'tiny-llama kto 1600000' 'tiny-bert embedding 1900000'; do
+    read -r model task limit <<<"$task"
+    proposals --model "$model" --task "$task" --max-seq-length 64 --per-device-train-batch-size 12 --arena "$limit"
+    steps=$(sed -nE 's/.*would fit with .*--per-device-train-batch-size ([0-9]+) --gradient-accumulation-steps ([0-9]+).*/\1*\2/p' <<<"$said")
+    wrong=$(for step in $steps; do [[ $((step)) -eq 12 ]] || echo "$step"; done)
+    [[ -n $steps && -z $wrong ]]
+    check $? "$task: a step of 12 examples in smaller micro-batches" "$wrong$said"
+    most=(plan --model "$model" --task "$task" --max-seq-length 64 --arena 20MB)
+    run "${most[@]}" --max-batch --json
+    batch=$(json max_batch)
+    [[ $code -eq 0 && $batch -gt 8 ]]
+    check $? "$task: the largest batch ($batch)" "$err"
+    expect 0 '.' "${most[@]}" --per-device-train-batch-size "$batch"
+    expect 3 'does not fit' "${most[@]}" --per-device-train-batch-size $((batch + 1))
+done
 # What was typed under other names, in other units, quoted or in a file is replaced and not given twice.
 limit=300000000
 quoted="--output-dir '$work/a '\\''b'\\'''"

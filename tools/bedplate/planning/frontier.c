@@ -148,7 +148,9 @@ static uint32_t most_batch(const bp_fit_request *request)
     uint64_t most = request->budget / (row * spec->sequence) + 1;
     uint64_t counted = INT32_MAX / ((uint64_t)spec->sequence * spec->accumulation);
     most = most < counted ? most : counted;
-    return most < BATCH_MOST ? (uint32_t)most : BATCH_MOST;
+    most = most < BATCH_MOST ? most : BATCH_MOST;
+    const uint32_t least = bp_fit_least_batch(spec);
+    return most < least ? least : (uint32_t)most - (uint32_t)most % bp_fit_example(spec);
 }
 
 bp_status frontier_largest_batch(const bp_fit_request *request, uint32_t *batch, bp_error *error)

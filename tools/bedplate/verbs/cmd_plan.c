@@ -206,7 +206,7 @@ static bp_status print_json(output *out, const session *s, const extras *more)
         shortage_json(out, &s->lack);
     }
     if (s->set->max_batch) {
-        json_count(out, "max_batch", s->largest);
+        json_count(out, "max_batch", s->largest / bp_fit_example(&s->spec));
     }
     if (more->curve != NULL) {
         frontier_json(out, more->curve);
@@ -322,7 +322,7 @@ static bp_status print_table(output *out, const session *s, const extras *more)
     bp_status status = put_schedule(out, s);
     if (s->set->max_batch) {
         bp_text_string(text, "the largest micro-batch that fits is ");
-        bp_text_u64(text, s->largest);
+        bp_text_u64(text, s->largest / bp_fit_example(&s->spec));
         bp_text_char(text, '\n');
     }
     if (s->choice.made) {
@@ -367,12 +367,6 @@ static bp_status write_page(session *s, const frontier *curve)
  */
 static bp_status take_largest_batch(session *s)
 {
-    if (preference_rows(&s->spec) > 1) {
-        return bp_error_set(&s->error, BP_ERR_USAGE, "plan",
-                            "batches of pairs are not searched for: give "
-                            "--per-device-train-batch-size",
-                            "--max-batch");
-    }
     if (s->set->arena == 0) {
         return bp_error_set(&s->error, BP_ERR_USAGE, "plan", "the option needs --arena",
                             "--max-batch");
