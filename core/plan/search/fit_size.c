@@ -11,7 +11,7 @@ uint32_t fit_action_limit(const bp_spec *spec)
 
 /* The candidate that is counted: every stage recomputed from its input, so that its backward is the
  * longest, and the shortest chunks of the loss and of the sequence, where these are free. `split`:
- * at a micro-batch of one sequence. */
+ * at the least micro-batch. */
 static bp_spec dry_run_spec(const bp_fit_request *request, bool split)
 {
     bp_spec spec = request->spec;
@@ -19,8 +19,9 @@ static bp_spec dry_run_spec(const bp_fit_request *request, bool split)
         spec.policy = (bp_policy){.kind = BP_POLICY_FULL};
     }
     if (split) {
-        spec.accumulation *= spec.batch;
-        spec.batch = 1;
+        const uint32_t least = bp_fit_least_batch(&spec);
+        spec.accumulation *= spec.batch > least ? spec.batch / least : 1;
+        spec.batch = least;
     }
     const uint64_t rows = (uint64_t)spec.batch * spec.sequence;
     if (request->free_chunk || (request->free_batch && spec.loss_rows == 0)) {

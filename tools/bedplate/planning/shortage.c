@@ -11,6 +11,8 @@
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
 
+#define LEAST_SEQUENCE 8 /* shorter ones teach nothing */
+
 /* What was tried last; large. */
 static bp_choice shortage_trial;
 
@@ -100,9 +102,9 @@ static bool add_sequence(shortage *to, const bp_choice *c)
 {
     char options[64];
     bp_spec spec = c->request.spec;
-    spec.sequence = 1;
+    spec.sequence = LEAST_SEQUENCE;
     const bool helps = shortage_least_fits(c, &spec);
-    for (uint32_t sequence = helps ? c->request.spec.sequence / 2 : 0; sequence > 0;
+    for (uint32_t sequence = helps ? c->request.spec.sequence / 2 : 0; sequence >= LEAST_SEQUENCE;
          sequence /= 2) {
         spec.sequence = sequence;
         if (bp_choice_try_spec(&c->request, &spec, &dry_run_lender, &shortage_trial)) {
