@@ -232,6 +232,23 @@ train|--rope_scaling linear|? config.json
 train|--rope_theta 1e6|? config.json
 train|--num_generations 8|--num-generations 8
 train|--response_template x|? --loss-on assistant
+train|--load_in 8bit --epoch 2|--load-in-8bit --num-train-epochs 2
+train|--do_regression true|--task regression
+train|--excess_length_strategy raise|--long-rows refuse
+train|--excess_length_strategy drop|? never dropped
+train|--importance_sampling_level sequence|--loss-type gspo
+train|--checkpointing_steps epoch|? --save-strategy epoch
+train|--checkpointing_steps 5|--save-steps 5
+train|--val_check_interval 0.25|? Lightning counts batches
+train|--val_interval 5 --checkpoint_interval 7|--eval-steps 5 --save-steps 7
+train|--adam-alpha 1e-3 --adam-iter 9|--learning-rate 1e-3 --max-steps 9
+train|--use_vllm true|? --slots
+train|--mlm_probability 0.15|? 15 %
+train|--from_scratch|? random weights
+generate|--antiprompt END|--stop END
+generate|--json-schema x|? not constrained
+generate|--xtc-probability 0.5|? --top-k
+generate|--model-draft x|? drafts
 # Near misses, and options of other commands
 train|--lerning_rate 1|? the nearest is --learning-rate
 train|--batchsize 4|? the nearest is --batch-size \(--per-device-train-batch-size\)
@@ -249,7 +266,7 @@ train|--bf16 --no_bf16|? given twice
 train|--use_cpu --device cuda|? given twice: found --use-cpu and --device
 train|--device host --cuda|? both are --device
 END
-[[ $names -ge 203 ]]
+[[ $names -ge 220 ]]
 check $? "$names names were typed"
 
 # Every field of transformers 5's TrainingArguments, of PEFT's LoraConfig and of TRL's SFTConfig,
@@ -291,6 +308,103 @@ for name in output_dir per_device_train_batch_size num_train_epochs max_steps le
     run train "--$name=true" --print-options
     ! grep -qE 'unknown option|of other commands' <<<"$err"
     check $? "$name of transformers, PEFT or TRL" "$err"
+done
+# So is every field of TRL's other configurations, and what users of example scripts, axolotl, Unsloth, torchtune and
+# llama.cpp type.
+for name in sortish_sampler predict_with_generate generation_max_length generation_num_beams generation_config \
+    llm_int8_threshold llm_int8_skip_modules llm_int8_enable_fp32_cpu_offload llm_int8_has_fp16_weight \
+    bnb_4bit_compute_dtype bnb_4bit_use_double_quant bnb_4bit_quant_storage cast_lm_head_to_fp32 num_generations \
+    num_generations_eval max_completion_length ds3_gather_for_generation generation_batch_size \
+    steps_per_generation generation_kwargs chat_template_kwargs use_vllm vllm_mode vllm_model_impl \
+    vllm_enable_sleep_mode vllm_structured_outputs_regex vllm_server_base_url vllm_server_host vllm_server_port \
+    vllm_server_timeout vllm_group_port vllm_gpu_memory_utilization vllm_max_model_length \
+    vllm_tensor_parallel_size num_iterations epsilon delta epsilon_high sapo_temperature_neg \
+    sapo_temperature_pos vespo_k_pos vespo_lambda_pos vespo_k_neg vespo_lambda_neg importance_sampling_level \
+    reward_weights multi_objective_aggregation scale_rewards mask_truncated_completions top_entropy_quantile \
+    entropy_coef use_adaptive_entropy entropy_coef_min entropy_coef_max entropy_coef_delta entropy_target \
+    max_tool_calling_iterations vllm_importance_sampling_correction vllm_importance_sampling_mode \
+    vllm_importance_sampling_clip_max vllm_importance_sampling_clip_min off_policy_mask_threshold \
+    use_bias_correction_kl log_completions log_multimodal num_completions_to_print log_unique_prompts \
+    log_completions_hub_repo use_transformers_continuous_batching transformers_continuous_batching_config \
+    use_transformers_paged vllm_importance_sampling_cap desirable_weight undesirable_weight \
+    center_rewards_coefficient max_prompt_length use_teacher_server dont_reprompt_on_self_success \
+    distillation_alpha distillation_mode distillation_topk distillation_is_clip distillation_add_tail \
+    distillation_weight teacher_model_kind teacher_update_rate teacher_sync_steps max_reprompt_len \
+    use_successful_as_teacher success_reward_threshold reprompt_template solution_template feedback_template \
+    include_environment_feedback environment_feedback_only_without_solution remove_thinking_from_demonstration \
+    diagnostics_warning_interval diagnostics_flat_tolerance reward_model_path missing_eos_penalty padding_value \
+    generate_during_eval is_encoder_decoder cpo_alpha simpo_gamma alpha fork_threshold_tokens request_timeout \
+    weight_sync_timeout token_budget max_inflight_tasks max_staleness queue_maxsize weight_sync_steps \
+    heartbeat_stale_after_s path data_dir data_files split columns fraction datasets streaming test_split_size \
+    dataset_name dataset_config dataset_train_split dataset_test_split dataset_streaming ignore_bias_buffers \
+    base_model_config is_llama_derived_model resize_token_embeddings_to_32x shrink_embeddings \
+    embeddings_skip_upcast strict dataset_processes dataset_shard_num test_datasets rl_beta dpo_use_weighting \
+    chat_template_jinja default_system_message excess_length_strategy eval_sequence_len min_sample_len \
+    sample_packing_group_size sample_packing_bin_size pretraining_dataset pretraining_sample_concatenation \
+    curriculum_sampling multipack_real_batches batch_flattening peft_layers_to_transform lora_fan_in_fan_out \
+    peft_init_lora_weights lora_mlp_kernel lora_qkv_kernel lora_o_kernel lora_on_cpu gptq bnb_config_kwargs \
+    embedding_lr embedding_lr_scale lr_quadratic_warmup eval_table_size eval_max_new_tokens \
+    eval_causal_lm_metrics cosine_constant_lr_ratio lr_div_factor torchao_qat sdp_attention s2_attention \
+    flex_attention added_tokens_overrides heads_k_stride ring_attn_func use_comet gc_steps hf_use_auth_token \
+    dataset_keep_in_memory plugins cut_cross_entropy unsloth_lora_mlp relora_steps relora_warmup_steps \
+    relora_prune_ratio relora_cpu_offload lisa_n_layers lisa_step_interval flash_optimum eager_attention trl \
+    mean_resizing_embeddings tokenizer_use_fast tokenizer_legacy dp_shard_size group_by_modality_length \
+    load_in_16bit fast_inference gpu_memory_utilization max_lora_rank float8_kv_cache finetune_vision_layers \
+    finetune_language_layers finetune_attention_modules finetune_mlp_modules instruction_part response_part \
+    conversation_extension maximum_memory_usage save_pretrained_merged raw_text_file chunk_size stride \
+    offload_embedding unsloth_tiled_mlp quantize_base save_adapter_weights_only save_last_epoch_only \
+    metric_logger checkpointer checkpoint_files recipe_checkpoint train_on_input column_map new_system_prompt \
+    conversation_column num_output_chunks loss data_parallel_replicate_dim custom_sharded_layers ac_mode \
+    ac_option skip_peft run_val_every_n_steps cudnn_deterministic_mode enable_fp8_training kd_ratio lora_out \
+    lora_scaled model_base checkpoint_in checkpoint_out pattern_fn_it adam_iter adam_alpha adam_min_alpha \
+    adam_decay adam_gclip adam_epsf sample_start sample_random_offsets force_reshuffle no_separate_with_eos \
+    separate_with_bos include_sample_start fill_with_next_samples use_checkpointing cos_decay_steps \
+    cos_decay_restart cos_decay_min enable_restart opt_past opt_delta no_flash use_flash rank_att_norm \
+    rank_tok_embd rank_wq lora_a ctx ctx_size ubatch_size n_batch gpu_layers learning_rate_min decay_epochs \
+    threads_batch cache_type_k cache_type_v yarn_ext_factor no_kv_offload tensor_split split_mode main_gpu numa \
+    mmap check_tensors override_kv hf_repo hf_file log_file log_prefix no_warmup low_cpu_mem_usage \
+    max_predict_samples line_by_line mlm_probability keep_linebreaks train_val_split image_column_name \
+    image_processor_name text_column_names text_column_delimiter do_regression metric_name \
+    return_entity_level_metrics task_name label_column_id question_column context_column source_prefix \
+    val_max_target_length image_size patch_size norm_mean no_keep_linebreaks use_slow_tokenizer batch_sampler \
+    multi_dataset_batch_sampler prompts router_mapping learning_rate_mapping ray_scope jit_mode_eval use_ipex \
+    tpu_num_cores torchdynamo past_index include_inputs_for_metrics mining margin distance_metric \
+    matryoshka_dims matryoshka_dim similarity_fct mini_batch_size num_cycles power decay_steps num_decay_steps \
+    final_lr_factor decay final_div_factor pct_start lora_weight lora_name adapter_name adapters target peft \
+    peft_config quantization_config load_in load_in_nf4 nf4 int4 gpu_ids world_size node_rank cpus cores jobs \
+    grad_accumulation checkpoint_interval keep_checkpoints val_interval valid_data dev_file dev_data test_data \
+    train_dataset inputs lr_decay nesterov clip clipping grad_norm_clip attention_dropout hidden_dropout \
+    freeze_embeddings unfreeze train_embeddings num_trainable_layers early_stop threshold monitor mode restore \
+    ckpt checkpoint from_scratch random_init experiment tags notes log_file logfile results_dir work_dir workdir \
+    benchmark apex opt_level fused flash swa lookahead augment augmentation mixup cutmix crop img_size resize \
+    std n_classes classes labels label_map id2label label2id positive_label average pos_weight loss_fn \
+    loss_function criterion sampler drop_last prefetch workers vocab_file merges_file max_len maxlen max_tokens \
+    max_position_embeddings ctx_len context_size block truncate padding padding_side; do
+    run train "--$name=1" --print-options
+    ! grep -qE 'unknown option|of other commands' <<<"$err"
+    check $? "$name of TRL, axolotl and others" "$err"
+done
+for name in max_length max_new_tokens min_length min_new_tokens early_stopping max_time stop_strings do_sample num_beams \
+    use_mtp cache_implementation cache_config max_cache_len temperature top_k top_p min_p top_h typical_p \
+    epsilon_cutoff eta_cutoff repetition_penalty encoder_repetition_penalty length_penalty no_repeat_ngram_size \
+    bad_words_ids renormalize_logits forced_bos_token_id forced_eos_token_id remove_invalid_values \
+    exponential_decay_length_penalty suppress_tokens begin_suppress_tokens sequence_bias token_healing \
+    guidance_scale watermarking_config num_return_sequences output_attentions output_hidden_states output_scores \
+    output_logits return_dict_in_generate pad_token_id bos_token_id eos_token_id encoder_no_repeat_ngram_size \
+    decoder_start_token_id is_assistant num_assistant_tokens num_assistant_tokens_schedule \
+    assistant_confidence_threshold prompt_lookup_num_tokens max_matching_ngram_size assistant_early_exit \
+    assistant_lookbehind target_lookbehind assistant_ensemble_weight speculation_type compile_config \
+    disable_compile continuous_batching_config low_memory penalty_alpha dola_layers diversity_penalty \
+    num_beam_groups constraints force_words_ids prefill_chunk_size transformers_version hf_repo hf_file keep \
+    color interactive_first multiline_input in_prefix in_suffix simple_io no_display_prompt verbose_prompt \
+    single_turn logit_bias top_n_sigma xtc_probability xtc_threshold dry_multiplier dry_base dynatemp_range \
+    sampling_seq json_schema chat_template_file reasoning_format threads_batch cpu_mask prio ubatch_size \
+    cache_type_k numa main_gpu split_mode lora_scaled prompt_cache log_disable print_timings draft model_draft \
+    grp_attn_n yarn_orig_ctx n_keep escape special antiprompt max_gen_toks add_generation_prompt enable_thinking \
+    stop_token n_probs temp_last; do
+    run generate "--$name=1" --print-options
+    ! grep -qE 'unknown option|of other commands' <<<"$err"
+    check $? "$name of transformers' GenerationConfig or llama.cpp" "$err"
 done
 # So is every optimizer and every schedule that transformers has.
 for name in adamw_torch adamw_torch_fused adamw_torch_xla adamw_torch_npu_fused adafactor adamw_anyprecision \
