@@ -27,7 +27,14 @@ sed 's/"tokens"/"words"/; s/"ner_tags"/"labels"/' $golden/rows.jsonl >"$work/nam
 sed 's/"ner_tags"/"tags"/' $golden/rows.jsonl | sed 's/$/\r/' >"$work/crlf.jsonl"
 tr ' ' '\t' <$golden/columns.txt >"$work/tabs.tsv"
 gzip -c $golden/columns.txt >"$work/columns.txt.gz"
-for file in $golden/rows.jsonl $golden/columns.txt "$work/columns.txt.gz" "$work/rows.json" "$work/named.jsonl" "$work/crlf.jsonl" "$work/tabs.tsv"; do
+# CoNLL-U with the tag as UPOS, comments, ranges and empty nodes; columns with comments as MultiCoNER has them.
+awk 'BEGIN { OFS = "\t" } NF == 0 { n = 0; print ""; next } n == 0 { print "# text = A = B"; print "# newpar" }
+    { n++; if (n == 1) print "1-2", "Xy", "_", "_", "_", "_", "_", "_", "_", "_"
+      print n, $1, "_", $NF, "_", "Number=Sing", "0", "root", "_", "SpaceAfter=No"
+      if (n == 2) print "2.1", "Z", "_", "X", "_", "_", "_", "_", "_", "_" }' $golden/columns.txt >"$work/u.conllu"
+awk 'NF == 0 { n = 0; print ""; next } n++ == 0 { print "# id 1 domain=en" } { print }' $golden/columns.txt >"$work/id.conll"
+for file in $golden/rows.jsonl $golden/columns.txt "$work/columns.txt.gz" "$work/rows.json" "$work/named.jsonl" "$work/crlf.jsonl" "$work/tabs.tsv" \
+    "$work/u.conllu" "$work/id.conll"; do
     run eval --model "$work/m" "${task[@]}" --task auto --data "$file" --predictions "$work/p.jsonl" --json
     near loss loss
     sed -E 's/.*"prediction": \[//; s/\].*//; s/[",]//g; s/null/-/g' "$work/p.jsonl" | cmp -s - $golden/words.txt
@@ -42,6 +49,9 @@ for batch in 1 7; do
     cmp -s "$work/p.jsonl" "$work/q.jsonl"
     check $? "in batches of $batch the same file" "$err"
 done
+
+printf '1\ta\t_\tX\t_\t_\t_\t_\t_\t_\n2\tb\t_\tX\n' >"$work/short.conllu"
+expect 4 'short.conllu:2: the line of CoNLL-U .*found 4, expected 10' eval --model "$work/m" "${task[@]}" --data "$work/short.conllu"
 
 # Words without tags, and a held-out part.
 awk 'NF == 0 { print ""; next } { print $1 }' $golden/columns.txt >"$work/bare.txt"

@@ -132,6 +132,8 @@ END
 check $? "and nothing is made"
 # What a model cannot learn is refused as well; a model without the head is not asked to judge.
 expect 2 'chat.jsonl holds conversations .*cannot learn them.*found masked-lm' train --model tiny-bert --data "$work/chat.jsonl" --output-dir "$work/x"
+expect 2 'kto.jsonl holds judged completions .*cannot learn them.*found masked-lm' train --model tiny-bert --data "$work/kto.jsonl" --output-dir "$work/x"
+expect 2 'words.jsonl holds words with tags .*found causal-lm, expected an encoder' plan --model tiny --data "$work/words.jsonl"
 expect 2 'need bert' train --model tiny --data "$work/words.jsonl" "${small[@]}" --output-dir "$work/x"
 run train --model tiny --data "$work/corpus.txt" "${small[@]}" --max-steps 0 --output-dir "$work/base" --quiet
 expect 2 'five.jsonl holds labelled texts .*no head for this task.*expected causal-lm' eval --model "$work/base" --data "$work/five.jsonl" --max-seq-length 16

@@ -16,6 +16,7 @@
 #include "tools/formats/data/data_chat.h"
 #include "tools/formats/data/data_documents.h"
 #include "tools/formats/data/data_tokens.h"
+#include "tools/formats/data/data_words.h"
 #include "tools/formats/family/preset.h"
 #include "tools/formats/files/data_records.h"
 
@@ -488,9 +489,15 @@ static bool task_are_tagged(task_look *look)
         return false;
     }
     const char *at = (const char *)bytes, *const end = at + count, *next;
+    if (bp_words_is_universal(at, count)) {
+        return true;
+    }
     for (; at < end && (next = memchr(at, '\n', (size_t)(end - at))) != NULL; at = next + 1) {
         const char *last = at;
         size_t fields = 0, length = 1;
+        if (!open && bp_words_is_comment(at, (size_t)(next - at))) {
+            continue;
+        }
         for (const char *word = at; word < next && length > 0; word += length) {
             word += strspn(word, " \t\r");
             length = word < next ? strcspn(word, " \t\r\n") : 0;
@@ -659,11 +666,18 @@ static bp_status task_decide(task_look *look, const char **word)
         own == BP_TASK_CLASSES || own == BP_TASK_LABELS || model_task_is_number(own);
     const char *theirs = row_forms[look->form].task;
     *word = NULL;
-    if (own == BP_TASK_MASKED_LM && (look->form == ROW_TALK || look->form == ROW_PREFERENCE)) {
+    if (own == BP_TASK_MASKED_LM &&
+        (look->form == ROW_TALK || look->form == ROW_PREFERENCE || look->form == ROW_JUDGED)) {
         return task_contradicts(look, "a model that reads in both directions cannot learn them",
                                 model_task_word((uint32_t)own),
-                                look->form == ROW_TALK ? "a causal model, or labelled texts"
-                                                       : "a causal model");
+                                look->form == ROW_TALK     ? "a causal model, or labelled texts"
+                                : look->form == ROW_JUDGED ? "a causal model, or its --task"
+                                                           : "a causal model");
+    }
+    if (own == BP_TASK_CAUSAL_LM && (look->form == ROW_TAGGED || look->form == ROW_QUESTION)) {
+        return task_contradicts(look,
+                                "their tasks need bert, or another model that reads both ways",
+                                model_task_word((uint32_t)own), "an encoder");
     }
     if (look->form == ROW_LABELLED && look->files.data.format == BP_DATA_TOKENS && !judges) {
         return task_contradicts(

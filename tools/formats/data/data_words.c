@@ -171,7 +171,38 @@ typedef struct columns {
     char parting;    /* of fields: '\t', or ' ' for any white space */
     uint32_t fields; /* of the line, so far */
     bool inside;     /* of a field */
+    bool universal;  /* CoNLL-U, whose columns have these numbers */
+    bool no_word;    /* its line is of a range, or of an empty node */
 } columns;
+
+enum { UNIVERSAL_FORM = 2, UNIVERSAL_TAG = 4, UNIVERSAL_COLUMNS = 10 };
+
+bool bp_words_is_comment(const char *line, size_t length)
+{
+    static const char *const names[] = {"# newdoc", "# newpar"};
+    bool named = false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const size_t own = strlen(names[i]);
+        named = named || (length >= own && memcmp(line, names[i], own) == 0);
+    }
+    return length > 1 && line[0] == '#' && (named || memchr(line, '=', length) != NULL);
+}
+
+bool bp_words_is_universal(const char *text, size_t length)
+{
+    const char *end = text + length, *next;
+    for (; (next = memchr(text, '\n', (size_t)(end - text))) != NULL; text = next + 1) {
+        uint32_t fields = 1;
+        if (next == text || text[0] == '\r' || bp_words_is_comment(text, (size_t)(next - text))) {
+            continue;
+        }
+        for (const char *at = text; at < next; at++) {
+            fields += *at == '\t' ? 1 : 0;
+        }
+        return fields == UNIVERSAL_COLUMNS && text[0] == '1' && (text[1] == '\t' || text[1] == '-');
+    }
+    return false;
+}
 
 /* Whether a tab stands in the line; fields may then have spaces in them. */
 static bp_status find_parting(columns *c, uint64_t end)
@@ -188,7 +219,20 @@ static bp_status find_parting(columns *c, uint64_t end)
     return BP_OK;
 }
 
-/* Of the first field the word is made, of each later one the tag, which the next one replaces. */
+/* The list that the field at hand is for; NULL: none. Of the first field the word is made, of each
+ * later one the tag, which the next one replaces. */
+static bp_word_list *columns_list(const columns *c)
+{
+    bp_sentence *s = &c->r->sentence;
+    if (!c->universal) {
+        return c->fields == 1 ? &s->words : &s->tags;
+    }
+    return c->no_word                    ? NULL
+           : c->fields == UNIVERSAL_FORM ? &s->words
+           : c->fields == UNIVERSAL_TAG  ? &s->tags
+                                         : NULL;
+}
+
 static bp_status take_byte(columns *c, char byte)
 {
     bp_sentence *s = &c->r->sentence;
@@ -201,9 +245,13 @@ static bp_status take_byte(columns *c, char byte)
     if (!c->inside) {
         c->inside = true;
         c->fields++;
-        s->tags.at[s->tags.count + 1] = s->tags.at[s->tags.count];
+        if (!c->universal || c->fields == UNIVERSAL_TAG) {
+            s->tags.at[s->tags.count + 1] = s->tags.at[s->tags.count];
+        }
     }
-    return list_add(c->r, c->fields == 1 ? &s->words : &s->tags, &byte, 1);
+    c->no_word = c->no_word || (c->universal && c->fields == 1 && (byte == '-' || byte == '.'));
+    bp_word_list *list = columns_list(c);
+    return list != NULL ? list_add(c->r, list, &byte, 1) : BP_OK;
 }
 
 static bool is_document_start(const bp_word_list *words)
@@ -242,6 +290,14 @@ static bp_status end_line(columns *c)
         list_clear(&s->tags);
         return BP_OK;
     }
+    if (c->no_word) {
+        return BP_OK;
+    }
+    if (c->universal && c->fields != UNIVERSAL_COLUMNS) {
+        return bp_data_refuse_numbers(c->r->reader,
+                                      "the line of CoNLL-U has too few columns or many", c->fields,
+                                      UNIVERSAL_COLUMNS);
+    }
     if (c->fields > 1 && s->tags.count != s->words.count) {
         return bp_data_refuse(c->r->reader, "the word has a tag, and those before it have none");
     }
@@ -261,6 +317,16 @@ static bp_status take_line(columns *c, uint64_t end)
     BP_TRY(find_parting(c, end));
     c->fields = 0;
     c->inside = false;
+    c->no_word = false;
+    if (c->r->sentence.words.count == 0 && c->offset < end) {
+        const unsigned char *bytes;
+        size_t count;
+        BP_TRY(bp_data_look(reader, c->offset, &bytes, &count));
+        const size_t length = end - c->offset < count ? (size_t)(end - c->offset) : count;
+        if (bp_words_is_comment((const char *)bytes, length)) {
+            return BP_OK;
+        }
+    }
     while (c->offset < end) {
         const unsigned char *bytes;
         size_t count;
@@ -279,9 +345,13 @@ static bp_status read_columns(reading *r)
 {
     bp_data_reader *reader = r->reader;
     columns c = {.r = r};
+    const unsigned char *bytes;
+    size_t count;
     list_clear(&r->sentence.words);
     list_clear(&r->sentence.tags);
     BP_TRY(bp_data_mark(reader, &c.offset));
+    BP_TRY(bp_data_look(reader, c.offset, &bytes, &count));
+    c.universal = bp_words_is_universal((const char *)bytes, count);
     while (c.offset < reader->size) {
         uint64_t end;
         reader->line++;

@@ -7,6 +7,8 @@
  * fields are parted by tabs, or else by spaces; a blank line ends a sentence, and a line that
  *          begins with -DOCSTART- is none. A single field is a word without a tag. A first line of
  *          names (`word` .. `tag`, `token` .. `ner_tag`) is a header, unless that is denied.
+ *          Comments before a sentence are passed over. Of CoNLL-U, ten columns with a number first,
+ *          the word is FORM and the tag UPOS; ranges (1-2) and empty nodes (1.1) are no words.
  *
  * A sentence is in memory as a whole. Refused, with file and line: one that is longer than
  * BP_WORDS_TEXT bytes or BP_WORDS_MAX words, lists of two lengths, tags for some sentences only. */
@@ -44,6 +46,13 @@ typedef struct bp_words {
     uint64_t rows; /* of all files so far: sentences, and objects without a word */
     bool lacks;    /* they have none; decided by the first */
 } bp_words;
+
+/* Whether a line that may begin a sentence is a comment: # and a name with =, or # newdoc, newpar.
+ */
+bool bp_words_is_comment(const char *line, size_t length);
+
+/* Whether a file that begins so is CoNLL-U. */
+bool bp_words_is_universal(const char *text, size_t length);
 
 /* Reads all sentences of a file: JSON where the format is BP_DATA_JSONL, else columns. scratch:
  * BP_WORDS_SCRATCH bytes aligned to 8. Cost: reads the file once. */
