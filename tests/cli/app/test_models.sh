@@ -6,6 +6,14 @@ run plan --model meta-llama/Llama-3.2-1B
 [[ $code -eq 2 && $err == *"--model: "*"found meta-llama/Llama-3.2-1B, expected a directory"* ]] &&
     grep -qx 'try: hf download meta-llama/Llama-3.2-1B --local-dir Llama-3.2-1B' <<<"$err"
 check $? "a model of a hub is answered with its download" "$code $err"
+for name in https://huggingface.co/org/m hf.co/org/m hf:org/m hf://org/m; do
+    [[ $name != hf.co/* ]] || name=https://$name
+    expect 2 '^try: hf download org/m --local-dir m$' plan --model "$name"
+done
+expect 4 '^try: hf download bert-base-uncased --local-dir bert-base-uncased$' plan --model bert-base-uncased
+run plan --model lama-7b
+[[ $code -eq 4 && $err == *'nearest is llama-7b'* && $err != *try:* ]]
+check $? "a preset nearly is no model of a hub" "$err"
 expect 4 'unknown model' plan --model ./none/there
 expect 4 'unknown model.*llama-3.2-1b' plan --model llama-3.2-1
 for i in 1 2 3 4 5 6; do echo text; done >"$work/text.txt"

@@ -91,8 +91,8 @@ void options_print(const settings *set);
 /* "train" of its bit. */
 const char *command_name(unsigned bit);
 
-/* Complains about an unknown word, naming the nearest of `candidates` if one is near. */
-void options_unknown(const char *what, const char *found, const char *const *candidates,
+/* Complains about an unknown word, naming the nearest of `candidates` if one is near: true. */
+bool options_unknown(const char *what, const char *found, const char *const *candidates,
                      uint32_t count);
 
 /* Complains about an unknown option of `length` bytes of a command: which commands take it, or the

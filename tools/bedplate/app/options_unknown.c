@@ -60,7 +60,7 @@ static void nearest_try(nearest *n, const char *word)
     }
 }
 
-void options_unknown(const char *what, const char *found, const char *const *candidates,
+bool options_unknown(const char *what, const char *found, const char *const *candidates,
                      uint32_t count)
 {
     nearest n = {.found = found, .length = strlen(found)};
@@ -70,12 +70,13 @@ void options_unknown(const char *what, const char *found, const char *const *can
     output_print(stderr, "bedplate: %s: unknown %s", found, what);
     if (n.word != NULL) {
         output_print(stderr, ": the nearest is %s\n", n.word);
-        return;
+        return true;
     }
     for (uint32_t i = 0; i < count; i++) {
         output_print(stderr, "%s%s", i == 0 ? ": expected " : ", ", candidates[i]);
     }
     output_print(stderr, "\n");
+    return false;
 }
 
 /* What an option of version 0.1 is called now; NULL: it was none. `below` begins several names. */

@@ -117,15 +117,29 @@ static bool is_hub_name(const char *name)
            name[0] != '.' && name[0] != '~' && strspn(name, HUB_NAME) == strlen(name);
 }
 
+/* The name behind what addresses of the hub begin with. */
+static const char *hub_name(const char *model)
+{
+    static const char *const begins[] = {"https://huggingface.co/", "https://hf.co/", "hf://",
+                                         "hf:"};
+    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++) {
+        const size_t length = strlen(begins[i]);
+        if (strncmp(model, begins[i], length) == 0) {
+            return model + length;
+        }
+    }
+    return model;
+}
+
 static bp_status no_model(session *s)
 {
-    const char *model = s->set->model;
-    if (is_hub_name(model)) {
+    const char *model = s->set->model, *name = hub_name(model);
+    if (is_hub_name(name)) {
         output_print(stderr,
                      "bedplate: --model: nothing of this name is on this machine: found %s, "
                      "expected a directory, a GGUF file or a preset\n"
                      "try: hf download %s --local-dir %s\n",
-                     model, model, strchr(model, '/') + 1);
+                     model, name, strchr(name, '/') + 1);
         return BP_ERR_USAGE;
     }
     const char *names[64];
@@ -134,8 +148,12 @@ static bp_status no_model(session *s)
     while (count < 64 && (preset = bp_preset_at(count)) != NULL) {
         names[count++] = preset->name;
     }
-    options_unknown("model: no directory with a config.json, no GGUF file, and no preset",
-                    s->set->model, names, count);
+    const bool near = options_unknown(
+        "model: no directory with a config.json, no GGUF file, and no preset", model, names, count);
+    if (!near && strchr(name, '-') != NULL && strspn(name, HUB_NAME) == strlen(name) &&
+        strchr(name, '/') == NULL) { /* as the hub's oldest models are called */
+        output_print(stderr, "try: hf download %s --local-dir %s\n", name, name);
+    }
     return BP_ERR_DATA;
 }
 
