@@ -105,7 +105,7 @@ static bp_status rollouts_choose_slots(rollouts *r)
     }
 }
 
-/* What a round needs; `made` points into two tables of tokens. */
+/* What a round needs; `made` points into both of its lists of tokens. */
 static void rollouts_pieces(rollouts *r, uint64_t all, bp_arena *memory)
 {
     const uint64_t most = r->choice.most, tokens = bp_size_mul(all, most);
