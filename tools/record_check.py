@@ -7,8 +7,10 @@ docs/record.md that shares no code with `bedplate verify`.
 
 prints what the record says and ends with 0, or says which line is wrong and ends with 4. With
 --statement it prints an in-toto statement with a SLSA provenance of the exported weights instead."""
+import array
 import hashlib
 import json
+import math
 import os
 import re
 import struct
@@ -333,6 +335,33 @@ def best_step(record, directory):
     return int(words[1], 16) or record.step
 
 
+def expert_pieces(theirs):
+    """The tensors of single experts, of those of all: gates before ups of each expert, then what goes
+    down."""
+    names = {"gate_up_proj": (("gate_proj", "up_proj"), ("w1", "w3")), "down_proj": (("down_proj",), ("w2",))}
+    found = {}
+    for key, (dtype, shape, begin, size) in theirs.items():
+        stem, _, kind = key.rpartition(".")
+        if not stem.endswith(".mlp.experts") or kind not in names or len(shape) != 3:
+            continue
+        for sides in names[kind]:
+            piece = size // shape[0] // len(sides)
+            for i in range(shape[0] * len(sides)):
+                name = f"{stem}.{i // len(sides)}.{sides[i % len(sides)]}.weight"
+                found[name] = dtype, None, begin + i * piece, piece
+    return found
+
+
+def turned(key, shape, data):
+    """An exported tensor as the checkpoint has it: adapters of a table and of experts have a matrix
+    that is transposed in PEFT's files."""
+    if not key.endswith(".lora_embedding_A") and not re.search(r"experts(\.base_layer)?\.lora_B\.weight$", key):
+        return data
+    columns = shape[0]  # of (shape[1], shape[0]), and of (out * r, experts)
+    values = array.array("I" if len(data) == 4 * math.prod(shape) else "H", data)
+    return b"".join(values[i::columns].tobytes() for i in range(columns))
+
+
 def check_tensors(record, directory):
     """Exported tensors are those of the last checkpoint, or with --load-best-model-at-end of the best
     one, while it is there; with schedule-free rules they are an average that no checkpoint holds."""
@@ -349,13 +378,16 @@ def check_tensors(record, directory):
         if not (os.path.exists(saved) and os.path.exists(path)):
             continue
         theirs = tensors(saved)
+        stacks = expert_pieces(theirs)
         with open(path, "rb") as one, open(saved, "rb") as two:
             for key, (dtype, shape, begin, size) in tensors(path).items():
-                if key not in theirs or theirs[key][0] != dtype:
+                other = key.replace("block_sparse_moe", "mlp")  # Mixtral's name for it
+                its = theirs.get(key) or stacks.get(other) or theirs.get(other)
+                if its is None or its[0] != dtype:
                     continue
                 one.seek(begin)
-                two.seek(theirs[key][2])
-                if theirs[key][1] != shape or one.read(size) != two.read(size):
+                two.seek(its[2])
+                if turned(key, its[1], one.read(size)) != two.read(its[3]):
                     raise Wrong(f"{path}: {key} is not that of the {'best' if best else 'last'} checkpoint")
                 count += 1
     return count

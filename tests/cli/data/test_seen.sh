@@ -14,6 +14,9 @@ check $code "a run with everything" "$err"
 [[ $(metric step) == 30 && $(metric planned_steps) == 60 && $(metric steps_total) == 30 && $(metric checkpoints_total) == 2 ]]
 check $? "metrics" "$(cat "$work/run.prom")"
 run "${line[@]}"
+line_ratio=$(metric tokens_per_second)/$(metric samples_per_second)
+awk "BEGIN { r = $line_ratio; exit !(r > 14.9 && r < 16.1) }" # windows of 16 tokens, and the last line alone
+check $? "tokens and samples a second: $line_ratio"
 [[ $(metric step) == 60 && $(metric steps_total) == 60 && $(metric last_checkpoint_step) == 60 &&
     $(metric step_duration_seconds_count) == 60 && $(metric 'step_duration_seconds_bucket') == 60 ]]
 # verifies alone-8.f2be

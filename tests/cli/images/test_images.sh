@@ -114,6 +114,19 @@ check $? "whose record has the name without its folders" "$(head -1 "$work/slash
 expect 0 '3 of 3 steps proven' replay "$work/slash"
 expect 0 'accuracy' eval --model "$work/told" --data "$work/pets" --data-format imagefolder
 expect 0 '3 of 3 steps proven' replay "$work/told"
+# Images are samples: nothing counts them as tokens.
+learn --data "$work/pets" --output-dir "$work/seen" --metrics "$work/seen.prom" --report-to tensorboard
+run watch "$work/seen"
+[[ $out == *' samples/s'* && $out != *tokens* ]] && ! grep -q 'tokens' "$work/seen/events.jsonl" "$work/seen.prom" &&
+    grep -q '^bedplate_samples_total{.*} [1-9]' "$work/seen.prom" && grep -qa 'perf/samples_per_second' "$work"/seen/runs/* &&
+    ! grep -qa 'perf/tokens' "$work"/seen/runs/*
+check $? "samples in watch, events, metrics and TensorBoard" "$out$(grep tokens "$work/seen/events.jsonl" "$work/seen.prom")"
+run report "$work/seen" --output "$work/seen.html"
+grep -q 'samples per second' "$work/seen.html" && ! grep -q 'tokens per second' "$work/seen.html"
+check $? "and on the page" "$err"
+run plan --model "$work/net" --data "$work/pets"
+[[ $out == *' numbers, '* && $out != *' tokens, '* ]]
+check $? "and in the plan" "$out"
 mkdir "$work/pets/bird"
 learn --data "$work/pets" --output-dir "$work/x"
 [[ $code -eq 4 ]] && grep -q 'another number of classes.*found 3, expected 2' <<<"$err"

@@ -4,11 +4,16 @@
 #include "tools/bedplate/record/record_forms.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/ops/convert.h"
 #include "core/ops/fp8.h"
 #include "core/ops/master.h"
+#include "tools/formats/family/family.h"
+#include "tools/formats/hf/tensor_match.h"
+#include "tools/formats/hf/tensor_pieces.h"
+#include "tools/formats/peft/peft_names.h"
 
 static const bp_tensor_entry *record_state(const record_saved *saved, const char *name,
                                            const char *part)
@@ -36,20 +41,88 @@ static bp_master record_master_form(const bp_tensor_entry *master, uint64_t n)
     return master->bytes == codes + n * bp_master_bytes(form) ? form : BP_MASTER_COUNT;
 }
 
+/* What `mine` is called in the checkpoint by the rules of the family, or the tensor of all experts
+ * of which it is the piece of one. */
+static const bp_tensor_entry *record_find_renamed(const bp_tensor_entry *mine,
+                                                  const record_saved *saved, uint64_t *first)
+{
+    const char *type = bp_safetensors_metadata(&saved->model, "key.result.config.model_type");
+    const bp_family *family = type != NULL ? bp_family_find(type) : NULL;
+    const char *expert = strstr(mine->name, "experts.");
+    const size_t layer = strcspn(mine->name, "0123456789");
+    const size_t prefix = layer + strcspn(mine->name + layer, ".");
+    char name[BP_TENSOR_NAME_MAX];
+    for (size_t i = 0; family != NULL && i < saved->model.entry_count; i++) {
+        const bp_tensor_entry *its = &saved->model.entries[i];
+        bp_tensor_pieces pieces;
+        uint64_t run;
+        if (strncmp(its->name, mine->name, prefix + 1) != 0) {
+            continue;
+        }
+        const bp_tensor_rule *rule = bp_tensor_name(&family->naming, its->name, name);
+        if (rule != NULL && rule->form == BP_LAYOUT_PLAIN && strcmp(name, mine->name) == 0) {
+            *first = 0;
+            return its;
+        }
+        if (rule == NULL || rule->form != BP_LAYOUT_PIECES || expert == NULL ||
+            !bp_tensor_pieces_of(&pieces, rule, its->name, its->rank, its->shape) ||
+            !pieces.single) {
+            continue;
+        }
+        const uint64_t number = strtoull(expert + strlen("experts."), NULL, 10);
+        for (uint32_t side = 0; number < pieces.experts && side < pieces.sides; side++) {
+            const uint64_t index = number * pieces.sides + side;
+            if (bp_tensor_pieces_name(&pieces, index, name) && strcmp(name, mine->name) == 0) {
+                *first = bp_tensor_pieces_element(&pieces, index, 0, &run);
+                return its;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Adapters of a table and of experts have a matrix that is transposed in PEFT's files. */
+static void record_find_layout(record_forms *f, const bp_tensor_entry *mine)
+{
+    char name[BP_TENSOR_NAME_MAX];
+    const bp_tensor_entry *w = f->weights;
+    const bp_tensor_rule *rule = bp_tensor_name(&bp_peft_naming, mine->name, name);
+    if (rule != NULL && rule->form == BP_LAYOUT_TRANSPOSED && w->rank == 2) {
+        f->columns = w->shape[1];
+        f->file_wide = true;
+    } else if (rule != NULL && rule->form == BP_LAYOUT_EXPERTS && w->rank == 3) {
+        f->columns = w->shape[0]; /* (out * r, experts) in the file, of (experts, out * r) */
+    }
+}
+
 bool record_forms_find(record_forms *f, const bp_tensor_entry *mine, const record_saved *saved)
 {
     const bp_tensor_entry *w = bp_safetensors_find(&saved->model, mine->name);
-    const bp_tensor_entry *m = record_state(saved, mine->name, ".master");
-    const bp_tensor_entry *d =
-        saved->averaged ? record_state(saved, mine->name, ".z_less_y") : NULL;
-    *f = (record_forms){.weights = w, .master = m, .rest = d};
-    if (w == NULL || !record_is_float(mine->dtype) || !record_is_float(w->dtype)) {
+    *f = (record_forms){.weights = w};
+    if (w == NULL) {
+        w = f->weights = record_find_renamed(mine, saved, &f->first);
+    }
+    if (w == NULL) {
         return false;
     }
-    const uint64_t n = f->count = mine->bytes / bp_dtype_bytes(mine->dtype);
-    f->master_form = m != NULL ? record_master_form(m, n) : BP_MASTER_WEIGHT;
-    if (w->bytes != n * bp_dtype_bytes(w->dtype) || f->master_form == BP_MASTER_COUNT) {
+    const bp_tensor_entry *m = f->master = record_state(saved, w->name, ".master");
+    const bp_tensor_entry *d = f->rest =
+        saved->averaged ? record_state(saved, w->name, ".z_less_y") : NULL;
+    record_find_layout(f, mine);
+    f->other = f->columns != 0 || strcmp(w->name, mine->name) != 0;
+    if (!record_is_float(mine->dtype) || !record_is_float(w->dtype)) {
         return false;
+    }
+    const uint64_t n = f->total = w->bytes / bp_dtype_bytes(w->dtype);
+    f->count = mine->bytes / bp_dtype_bytes(mine->dtype);
+    f->master_form = m != NULL ? record_master_form(m, n) : BP_MASTER_WEIGHT;
+    if (f->first + f->count > n || (strcmp(w->name, mine->name) == 0 && f->count != n) ||
+        f->master_form == BP_MASTER_COUNT) {
+        return false;
+    }
+    const bool blocks = d != NULL || f->master_form == BP_MASTER_FP8;
+    if (blocks && (f->columns != 0 || f->first % BP_CODEC_BLOCK != 0)) {
+        return false; /* it begins within a block */
     }
     while (d != NULL && f->rest_form < BP_CODEC_COUNT &&
            d->bytes != bp_codec_bytes(n, f->rest_form)) {
@@ -63,7 +136,7 @@ static bp_status record_read_fp8(const record_forms *f, const record_saved *save
                                  size_t count, unsigned char *const raw[3])
 {
     const uint64_t first = bp_fp8_bytes(at), end = bp_fp8_bytes(at + count);
-    const uint64_t rest = bp_fp8_bytes(f->count) + at * sizeof(uint16_t);
+    const uint64_t rest = bp_fp8_bytes(f->total) + at * sizeof(uint16_t);
     BP_TRY(bp_safetensors_read(&saved->state, f->master, first, raw[0], (size_t)(end - first)));
     return bp_safetensors_read(&saved->state, f->master, rest, raw[1], count * sizeof(uint16_t));
 }
@@ -84,6 +157,7 @@ static bp_status record_read_weights(const record_forms *f, const record_saved *
 static bp_status record_form(const record_forms *f, const record_saved *saved, uint64_t at,
                              size_t count, unsigned char *const raw[3], float *values)
 {
+    at += f->first;
     BP_TRY(f->master_form == BP_MASTER_FP8 ? record_read_fp8(f, saved, at, count, raw)
                                            : record_read_weights(f, saved, at, count, raw));
     bp_elements_load(f->weights->dtype, f->master_form, raw[0], raw[1], values, count);
@@ -105,6 +179,37 @@ static bp_status record_form(const record_forms *f, const record_saved *saved, u
     return BP_OK;
 }
 
+/* Of `rows` rows of the one that is (rows, columns), from row `at` on; `room` holds them. */
+static bp_status record_compare_turned(const record_forms *f, const bp_safetensors *made,
+                                       const bp_tensor_entry *mine, const record_saved *saved,
+                                       uint64_t at, size_t rows, float *x, float *y,
+                                       unsigned char *const raw[3], bool *same)
+{
+    const uint64_t columns = f->columns, all = f->count / columns;
+    const size_t width = bp_dtype_bytes(mine->dtype), count = rows * (size_t)columns;
+    unsigned char *file = raw[2];
+    if (f->file_wide) {
+        BP_TRY(record_form(f, saved, at * columns, count, raw, y));
+        (void)bp_elements_convert(BP_F32, y, mine->dtype, x, count);
+    } else {
+        BP_TRY(bp_safetensors_read(made, mine, at * columns * width, file, count * width));
+    }
+    for (uint64_t k = 0; *same && k < columns; k++) {
+        if (f->file_wide) {
+            BP_TRY(bp_safetensors_read(made, mine, (k * all + at) * width, file, rows * width));
+        } else {
+            BP_TRY(record_form(f, saved, k * all + at, rows, raw, y));
+            (void)bp_elements_convert(BP_F32, y, mine->dtype, x, rows);
+        }
+        for (size_t i = 0; *same && i < rows; i++) {
+            const size_t turned = i * (size_t)columns + (size_t)k;
+            *same = memcmp((const char *)x + (f->file_wide ? turned : i) * width,
+                           file + (f->file_wide ? i : turned) * width, width) == 0;
+        }
+    }
+    return BP_OK;
+}
+
 bp_status record_forms_compare(const bp_staging *staging, const bp_safetensors *made,
                                const bp_tensor_entry *mine, const record_saved *saved,
                                const record_forms *f, bool *same)
@@ -117,7 +222,16 @@ bp_status record_forms_compare(const bp_staging *staging, const bp_safetensors *
     float *x = (void *)staging->memory, *y = x + room;
     unsigned char *const raw[3] = {(void *)(y + room), (void *)(y + 2 * room),
                                    (void *)(y + 3 * room)};
-    for (uint64_t at = 0; *same && at < f->count; at += room) {
+    if (f->columns > room) {
+        return BP_OK; /* of more experts than there can be */
+    }
+    for (uint64_t at = 0; f->columns > 0 && *same && at < f->count / f->columns;) {
+        const uint64_t left = f->count / f->columns - at, most = room / f->columns;
+        const size_t rows = (size_t)(left < most ? left : most);
+        BP_TRY(record_compare_turned(f, made, mine, saved, at, rows, x, y, raw, same));
+        at += rows;
+    }
+    for (uint64_t at = 0; f->columns == 0 && *same && at < f->count; at += room) {
         const size_t count = f->count - at < room ? (size_t)(f->count - at) : room;
         BP_TRY(record_form(f, saved, at, count, raw, y));
         (void)bp_elements_convert(BP_F32, y, mine->dtype, x, count); /* as it was exported */

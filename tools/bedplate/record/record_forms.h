@@ -20,6 +20,13 @@ typedef struct record_forms {
     bp_master master_form;
     bp_codec rest_form;
     uint64_t count; /* of elements */
+    /* Of an expert's tensor, a piece of one of all experts: where it begins there, and how many
+     * elements that has. */
+    uint64_t first, total;
+    /* Not 0: one of the two is (rows, columns), with these columns, and the other transposed. */
+    uint64_t columns;
+    bool file_wide; /* the exported one is transposed, (columns, rows) */
+    bool other;     /* it lies otherwise in the checkpoint, so that bytes say nothing */
 } record_forms;
 
 /* What the tensor `mine` was formed of. False: the checkpoint has it in no form that is known. */
