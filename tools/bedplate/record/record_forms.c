@@ -179,31 +179,39 @@ static bp_status record_form(const record_forms *f, const record_saved *saved, u
     return BP_OK;
 }
 
-/* Of `rows` rows of the one that is (rows, columns), from row `at` on; `room` holds them. */
-static bp_status record_compare_turned(const record_forms *f, const bp_safetensors *made,
-                                       const bp_tensor_entry *mine, const record_saved *saved,
-                                       uint64_t at, size_t rows, float *x, float *y,
-                                       unsigned char *const raw[3], bool *same)
+/* Two files, and memory for pieces of them. */
+typedef struct record_pair {
+    const bp_safetensors *made;
+    const bp_tensor_entry *mine;
+    const record_saved *saved;
+    float *x, *y;
+    unsigned char *raw[3];
+} record_pair;
+
+/* Of `rows` rows of the one that is (rows, columns), from row `at` on, which fit the memory. */
+static bp_status record_compare_turned(const record_forms *f, const record_pair *p, uint64_t at,
+                                       size_t rows, bool *same)
 {
     const uint64_t columns = f->columns, all = f->count / columns;
-    const size_t width = bp_dtype_bytes(mine->dtype), count = rows * (size_t)columns;
-    unsigned char *file = raw[2];
+    const size_t width = bp_dtype_bytes(p->mine->dtype), count = rows * (size_t)columns;
+    unsigned char *file = p->raw[2];
     if (f->file_wide) {
-        BP_TRY(record_form(f, saved, at * columns, count, raw, y));
-        (void)bp_elements_convert(BP_F32, y, mine->dtype, x, count);
+        BP_TRY(record_form(f, p->saved, at * columns, count, p->raw, p->y));
+        (void)bp_elements_convert(BP_F32, p->y, p->mine->dtype, p->x, count);
     } else {
-        BP_TRY(bp_safetensors_read(made, mine, at * columns * width, file, count * width));
+        BP_TRY(bp_safetensors_read(p->made, p->mine, at * columns * width, file, count * width));
     }
     for (uint64_t k = 0; *same && k < columns; k++) {
         if (f->file_wide) {
-            BP_TRY(bp_safetensors_read(made, mine, (k * all + at) * width, file, rows * width));
+            const uint64_t from = (k * all + at) * width;
+            BP_TRY(bp_safetensors_read(p->made, p->mine, from, file, rows * width));
         } else {
-            BP_TRY(record_form(f, saved, k * all + at, rows, raw, y));
-            (void)bp_elements_convert(BP_F32, y, mine->dtype, x, rows);
+            BP_TRY(record_form(f, p->saved, k * all + at, rows, p->raw, p->y));
+            (void)bp_elements_convert(BP_F32, p->y, p->mine->dtype, p->x, rows);
         }
         for (size_t i = 0; *same && i < rows; i++) {
             const size_t turned = i * (size_t)columns + (size_t)k;
-            *same = memcmp((const char *)x + (f->file_wide ? turned : i) * width,
+            *same = memcmp((const char *)p->x + (f->file_wide ? turned : i) * width,
                            file + (f->file_wide ? i : turned) * width, width) == 0;
         }
     }
@@ -222,13 +230,14 @@ bp_status record_forms_compare(const bp_staging *staging, const bp_safetensors *
     float *x = (void *)staging->memory, *y = x + room;
     unsigned char *const raw[3] = {(void *)(y + room), (void *)(y + 2 * room),
                                    (void *)(y + 3 * room)};
+    const record_pair pair = {made, mine, saved, x, y, {raw[0], raw[1], raw[2]}};
     if (f->columns > room) {
         return BP_OK; /* of more experts than there can be */
     }
     for (uint64_t at = 0; f->columns > 0 && *same && at < f->count / f->columns;) {
         const uint64_t left = f->count / f->columns - at, most = room / f->columns;
         const size_t rows = (size_t)(left < most ? left : most);
-        BP_TRY(record_compare_turned(f, made, mine, saved, at, rows, x, y, raw, same));
+        BP_TRY(record_compare_turned(f, &pair, at, rows, same));
         at += rows;
     }
     for (uint64_t at = 0; f->columns == 0 && *same && at < f->count; at += room) {

@@ -161,7 +161,8 @@ static bp_status record_compare_tensor(record_check *check, const bp_safetensors
     memcpy(key + strlen(key), mine->name, strlen(mine->name) + 1);
     *known = record_forms_find(&forms, mine, saved);
     *same = true;
-    if (forms.other || forms.rest != NULL || forms.master != NULL || (its != NULL && its->dtype != mine->dtype)) {
+    if (forms.other || forms.rest != NULL || forms.master != NULL ||
+        (its != NULL && its->dtype != mine->dtype)) {
         return *known
                    ? record_forms_compare(&check->place->staging, made, mine, saved, &forms, same)
                    : BP_OK;
