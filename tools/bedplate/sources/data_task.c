@@ -12,6 +12,7 @@
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/models/model_table.h"
+#include "tools/bedplate/policy/policy_run.h"
 #include "tools/bedplate/sources/data_reading.h"
 #include "tools/formats/data/data_chat.h"
 #include "tools/formats/data/data_documents.h"
@@ -52,6 +53,7 @@ typedef enum row_form {
     ROW_OTHER, /* nothing that is known */
     ROW_TEXT,
     ROW_PROMPT,
+    ROW_ASKED,
     ROW_TALK,
     ROW_PREFERENCE,
     ROW_JUDGED,
@@ -71,6 +73,7 @@ static const struct {
 } row_forms[ROW_FORMS] = {
     [ROW_TEXT] = {"plain text", NULL, "causal-lm, masked-lm or embedding"},
     [ROW_PROMPT] = {"prompts with completions", NULL, "causal-lm or masked-lm"},
+    [ROW_ASKED] = {"prompts with answers to compare with", NULL, "grpo"},
     [ROW_TALK] = {"conversations", NULL, "causal-lm"},
     [ROW_PREFERENCE] = {"preferences", "dpo", "dpo, orpo, simpo or kto"},
     [ROW_JUDGED] = {"judged completions", "kto", "kto, causal-lm or masked-lm"},
@@ -404,6 +407,10 @@ static row_form task_form_of_fields(task_look *look)
         task_say_columns(look, of->name[FIELD_TALK], NULL);
         return ROW_TALK;
     }
+    if (has(of, FIELD_PROMPT) && has(of, FIELD_ANSWER) && !has(of, FIELD_TEXT)) {
+        task_say_columns(look, of->name[FIELD_PROMPT], of->name[FIELD_ANSWER]);
+        return ROW_ASKED;
+    }
     return ROW_OTHER;
 }
 
@@ -674,6 +681,12 @@ static bp_status task_decide(task_look *look, const char **word)
                                 : look->form == ROW_JUDGED ? "a causal model, or its --task"
                                                            : "a causal model");
     }
+    if (language && look->form == ROW_ASKED) {
+        BP_TRY(policy_check_others(&look->s));
+        return task_contradicts(
+            look, "what is learned from needs a `completion`; rewards need a --reward",
+            model_task_word((uint32_t)own), "grpo");
+    }
     if (own == BP_TASK_CAUSAL_LM && (look->form == ROW_TAGGED || look->form == ROW_QUESTION)) {
         return task_contradicts(look,
                                 "their tasks need bert, or another model that reads both ways",
@@ -747,9 +760,9 @@ static void task_count_classes(const task_look *look, settings *set, const char 
 static void task_note_rows(const task_look *look, settings *set)
 {
     const bool joined = look->form == ROW_TEXT || look->form == ROW_TOKENS;
-    set->rows = look->form == ROW_OTHER   ? SETTINGS_ROWS_UNSEEN
-                : joined && !set->packing ? SETTINGS_ROWS_JOINED
-                                          : SETTINGS_ROWS_PADDED;
+    set->rows = look->form == ROW_OTHER || look->form == ROW_ASKED ? SETTINGS_ROWS_UNSEEN
+                : joined && !set->packing                          ? SETTINGS_ROWS_JOINED
+                                                                   : SETTINGS_ROWS_PADDED;
     set->row_pairs = look->form == ROW_LABELLED && look->pairs;
 }
 
