@@ -385,7 +385,7 @@ for wrong in "--reward nonsense" "--reward-weights 1,2,3" "--reward-command true
 done
 expect 2 '--reward: completions need a reward' plan --task grpo --model tiny --max-seq-length 16 --max-completion-length 4
 expect 2 '--num-iterations: the option is for --task grpo' plan --model tiny --num-iterations 2
-expect 2 '--max-batch: the batch says how many completions are compared' plan "${how[@]:1}" --max-batch --arena 64MiB
+expect 2 '--max-batch: the batch is the number of completions' plan "${how[@]:1}" --max-batch --arena 64MiB
 # Adapters, whose reference is the model without them, are not proposed beside another one.
 tight=(plan --task grpo --model "$work/warm" "${how[@]:5}" --beta 0.1 --arena 2000KiB)
 run "${tight[@]}"

@@ -208,10 +208,11 @@ bp_status policy_plan(policy_run *p, session *s)
         return policy_check_others(s);
     }
     if (set->max_batch) {
-        return bp_error_set(&s->error, BP_ERR_USAGE, where,
-                            "the batch says how many completions are compared, so that it is not "
-                            "searched for: give --per-device-train-batch-size",
-                            "--max-batch");
+        return bp_error_set(
+            &s->error, BP_ERR_USAGE, where,
+            "the batch is the number of completions that are compared, so it is not "
+            "searched for: give --per-device-train-batch-size",
+            "--max-batch");
     }
     if (set->data.count > 0) {
         BP_TRY(policy_open(p, s));
