@@ -18,7 +18,8 @@ bool bp_matrix_hidden(const bp_builder *builder, uint32_t index)
 {
     const bp_parameter *parameter = &builder->parameters[index];
     return parameter->rank == 2 && !parameter->embedding && parameter->base == BP_NO_PARAMETER &&
-           parameter->shape[0] > 1 && parameter->shape[1] > 1 && parameter->head == BP_HEAD_NONE;
+           parameter->shape[0] > 1 && parameter->shape[1] > 1 && parameter->head == BP_HEAD_NONE &&
+           parameter->decay; /* biases of experts are no matrix */
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)

@@ -347,6 +347,8 @@ static void publish_experts(bp_builder *builder, uint32_t base)
     const uint64_t *shape = builder->parameters[base].shape;
     const char *name = bp_build_name(builder, base);
     const uint64_t rank = bp_adapter_part(builder, base).rank;
+    const bool input_major = builder->parameters[base].input_major;
+    const uint64_t in = shape[input_major ? 1 : 2], out = shape[input_major ? 2 : 1];
     char module[NAME_BYTES];
     if (lora->magnitudes || lora->dropout > 0.0) {
         builder->status = bp_error_set(builder->graph->error, BP_ERR_USAGE, where,
@@ -363,12 +365,12 @@ static void publish_experts(bp_builder *builder, uint32_t base)
     builder->parameters[base].adapter = builder->parameter_count;
     publish_one(builder, base, module, length, ".lora_A.weight",
                 &(bp_parameter_info){.rank = 3,
-                                     .shape = {shape[0], rank, shape[2]},
+                                     .shape = {shape[0], rank, in},
                                      .init = BP_INIT_NORMAL,
-                                     .deviation = 1.0 / sqrt(3.0 * (double)shape[2])});
-    publish_one(builder, base, module, length, ".lora_B.weight",
-                &(bp_parameter_info){
-                    .rank = 3, .shape = {shape[0], shape[1], rank}, .init = BP_INIT_ZEROS});
+                                     .deviation = 1.0 / sqrt(3.0 * (double)in)});
+    publish_one(
+        builder, base, module, length, ".lora_B.weight",
+        &(bp_parameter_info){.rank = 3, .shape = {shape[0], out, rank}, .init = BP_INIT_ZEROS});
 }
 
 static void publish_adapter(bp_builder *builder, uint32_t base)

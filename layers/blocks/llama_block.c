@@ -53,6 +53,8 @@ bp_experts bp_llama_experts(const bp_model_config *config, uint32_t layer)
                         .groups = own.groups,
                         .kept = own.groups_chosen,
                         .scale = own.routed_scale,
+                        .input_major = own.experts_turned,
+                        .biased = own.expert_biases,
                         .balances = own.balances && routers > 0 && own.balance > 0.0 &&
                                     config->task == BP_TASK_CAUSAL_LM,
                         .router = mixed_below(&own, layer),
@@ -68,6 +70,10 @@ static bool perceptron_has(const bp_llama_config *own, bool mixes, bp_llama_para
     case BP_LLAMA_EXPERTS_GATE_UP:
     case BP_LLAMA_EXPERTS_DOWN:
         return mixes;
+    case BP_LLAMA_ROUTER_BIAS:
+    case BP_LLAMA_EXPERTS_GATE_UP_BIAS:
+    case BP_LLAMA_EXPERTS_DOWN_BIAS:
+        return mixes && own->expert_biases;
     case BP_LLAMA_ROUTER_CORRECTION:
         return mixes && own->scored;
     case BP_LLAMA_SHARED_GATE_WEIGHT:
@@ -85,7 +91,7 @@ static bool perceptron_has(const bp_llama_config *own, bool mixes, bp_llama_para
     case BP_LLAMA_UP_BIAS:
     case BP_LLAMA_DOWN_BIAS:
         return !mixes && own->mlp_bias && !fuses_gate(own);
-    default: /* BP_LLAMA_ROUTER_BIAS, BP_LLAMA_SHARED_GATE_BIAS, BP_LLAMA_GATE_UP_BIAS */
+    default: /* BP_LLAMA_SHARED_GATE_BIAS, BP_LLAMA_GATE_UP_BIAS */
         return false;
     }
 }
@@ -120,6 +126,8 @@ static bool own_has(const bp_llama_config *own, uint32_t block, bp_llama_paramet
         return own->qkv_bias && !own->fused;
     case BP_LLAMA_O_BIAS:
         return own->output_bias;
+    case BP_LLAMA_SINKS:
+        return own->sinks;
     case BP_LLAMA_Q_NORM:
     case BP_LLAMA_K_NORM:
         return own->head_norms || own->whole_norms;
@@ -360,7 +368,9 @@ static uint32_t describe_attention(const building *b, uint32_t x)
                       .lengths = b->lengths,
                       .window = is_near(b) ? window_of(own) : 0,
                       .scale = own->attention_scale,
-                      .cap = own->attention_cap}};
+                      .cap = own->attention_cap,
+                      .sunk = own->sinks,
+                      .sinks = b->n[BP_LLAMA_SINKS]}};
     if (own->fused) {
         parts.product[0] =
             llama_block_dense(b->n, BP_LLAMA_QKV_WEIGHT, s->width, queries + 2 * keys);
@@ -469,6 +479,7 @@ static void add_experts(const building *b, uint32_t x, uint32_t stream, const ch
     const uint32_t active = add_choices(b, names[2], experts.inner);
     bp_node *gated = bp_list_node(&b->list, BP_NODE_GATED, before, active);
     gated->gate = b->own->gate;
+    gated->clamp = (bp_clamp){b->own->gate_alpha, b->own->gate_limit};
     gated->class_of = BP_RECOMPUTE_ACTIVATION;
     const uint32_t sum = bp_list_value(&b->list, out[0], out[1], experts.width);
     bp_node *leave = bp_list_node(&b->list, BP_NODE_EXPERTS_LEAVE, active, sum);

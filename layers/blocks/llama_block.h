@@ -22,16 +22,19 @@ typedef enum bp_llama_parameter {
     BP_LLAMA_V_BIAS,
     BP_LLAMA_O_WEIGHT,
     BP_LLAMA_O_BIAS,
+    BP_LLAMA_SINKS,
     BP_LLAMA_Q_NORM,
     BP_LLAMA_K_NORM,
     BP_LLAMA_AFTER_1,
     BP_LLAMA_NORM_2,
     BP_LLAMA_NORM_2_BIAS,
-    BP_LLAMA_ROUTER_WEIGHT, /* of layers with experts, and the next two */
-    BP_LLAMA_ROUTER_BIAS,   /* no model has it */
+    BP_LLAMA_ROUTER_WEIGHT, /* of layers with experts, and the next six */
+    BP_LLAMA_ROUTER_BIAS,
     BP_LLAMA_ROUTER_CORRECTION,
     BP_LLAMA_EXPERTS_GATE_UP,
+    BP_LLAMA_EXPERTS_GATE_UP_BIAS,
     BP_LLAMA_EXPERTS_DOWN,
+    BP_LLAMA_EXPERTS_DOWN_BIAS,
     BP_LLAMA_SHARED_GATE_WEIGHT, /* of an expert that all tokens have, whose matrices are a */
     BP_LLAMA_SHARED_GATE_BIAS,   /* perceptron's below; no model has it */
     BP_LLAMA_GATE_UP_WEIGHT,

@@ -84,6 +84,7 @@ static const struct {
     {BP_LLAMA_NAMES_HUNYUAN, BP_LLAMA_K_NORM, "self_attn.key_layernorm.weight"},
     {BP_LLAMA_NAMES_GRANITE4, BP_LLAMA_GATE_UP_WEIGHT, "shared_mlp.input_linear.weight"},
     {BP_LLAMA_NAMES_GRANITE4, BP_LLAMA_DOWN_WEIGHT, "shared_mlp.output_linear.weight"},
+    {BP_LLAMA_NAMES_GPT_OSS, BP_LLAMA_ROUTER_WEIGHT, "mlp.router.weight"},
     {BP_LLAMA_NAMES_STARCODER2, BP_LLAMA_UP_WEIGHT, "mlp.c_fc.weight"},
     {BP_LLAMA_NAMES_STARCODER2, BP_LLAMA_UP_BIAS, "mlp.c_fc.bias"},
     {BP_LLAMA_NAMES_STARCODER2, BP_LLAMA_DOWN_WEIGHT, "mlp.c_proj.weight"},
@@ -103,18 +104,29 @@ static void llama_publish_rows(bp_builder *builder, const bp_model_config *confi
                                const bp_publish_row rows[BP_LLAMA_BLOCK_PARAMETERS])
 {
     const bp_llama_shape s = bp_llama_shape_of(config);
+    const bool turned = bp_llama_config_of(config).experts_turned;
     char prefix[BP_NAME_BYTES];
     bp_name_append(bp_name_append_number(bp_name_append(prefix, "model.layers."), index), ".");
     for (uint32_t i = 0; i < BP_LLAMA_BLOCK_PARAMETERS; i++) {
         if (!bp_llama_has(config, index, (bp_llama_parameter)i)) {
             continue;
         }
-        if (i >= BP_LLAMA_ROUTER_WEIGHT && i <= BP_LLAMA_EXPERTS_DOWN) {
-            bp_publish_experts(builder, prefix, &rows[i]);
+        if (i == BP_LLAMA_ROUTER_BIAS) { /* a vector among these is a correction */
+            bp_publish(builder, prefix, &rows[i]);
+        } else if (i >= BP_LLAMA_ROUTER_WEIGHT && i <= BP_LLAMA_EXPERTS_DOWN_BIAS) {
+            bp_publish_experts(builder, prefix, &rows[i], turned);
         } else {
             bp_publish_dense(builder, prefix, &rows[i], false, rows_together(i, s.head_width));
         }
     }
+}
+
+/* Matrices of experts as (in, out). */
+static void swap_inputs(bp_publish_row *row)
+{
+    const uint64_t out = row->shape[1];
+    row->shape[1] = row->shape[2];
+    row->shape[2] = out;
 }
 
 /* What layers with experts have, and names that differ. */
@@ -127,10 +139,20 @@ static void llama_finish_rows(const bp_llama_config *own, uint64_t width, bool m
         (bp_publish_row){"mlp.gate.weight", {experts, width}, BP_INIT_NORMAL, range};
     rows[BP_LLAMA_ROUTER_CORRECTION] =
         (bp_publish_row){"mlp.gate.e_score_correction_bias", {experts, 0}, BP_INIT_ZEROS, 0.0};
+    rows[BP_LLAMA_ROUTER_BIAS] =
+        (bp_publish_row){"mlp.router.bias", {experts, 0}, BP_INIT_ZEROS, 0.0};
     rows[BP_LLAMA_EXPERTS_GATE_UP] = (bp_publish_row){
         "mlp.experts.gate_up_proj", {experts, 2 * inner, width}, BP_INIT_NORMAL, range};
+    rows[BP_LLAMA_EXPERTS_GATE_UP_BIAS] =
+        (bp_publish_row){"mlp.experts.gate_up_proj_bias", {experts, 2 * inner}, BP_INIT_ZEROS, 0.0};
     rows[BP_LLAMA_EXPERTS_DOWN] =
         (bp_publish_row){"mlp.experts.down_proj", {experts, width, inner}, BP_INIT_NORMAL, range};
+    rows[BP_LLAMA_EXPERTS_DOWN_BIAS] =
+        (bp_publish_row){"mlp.experts.down_proj_bias", {experts, width}, BP_INIT_ZEROS, 0.0};
+    if (own->experts_turned) {
+        swap_inputs(&rows[BP_LLAMA_EXPERTS_GATE_UP]);
+        swap_inputs(&rows[BP_LLAMA_EXPERTS_DOWN]);
+    }
     if (mixes && own->shared_inner > 0) {
         rows[BP_LLAMA_SHARED_GATE_WEIGHT] =
             (bp_publish_row){"mlp.shared_expert_gate.weight", {1, width}, BP_INIT_NORMAL, range};
@@ -183,6 +205,7 @@ static void llama_publish_block(bp_builder *builder, const bp_model_config *conf
                                BP_INIT_NORMAL,
                                range},
         [BP_LLAMA_O_BIAS] = {"self_attn.o_proj.bias", {s.width, 0}, BP_INIT_ZEROS, 0.0},
+        [BP_LLAMA_SINKS] = {"self_attn.sinks", {s.heads, 0}, BP_INIT_NORMAL, range},
         [BP_LLAMA_Q_NORM] = {"self_attn.q_norm.weight", {q_norm, 0}, one, 0.0},
         [BP_LLAMA_K_NORM] = {"self_attn.k_norm.weight", {k_norm, 0}, one, 0.0},
         [BP_LLAMA_AFTER_1] = {"post_attention_layernorm.weight", {s.width, 0}, one, 0.0},

@@ -23,7 +23,8 @@ typedef enum bp_llama_names {
     BP_LLAMA_NAMES_GLM4,
     BP_LLAMA_NAMES_HUNYUAN,
     BP_LLAMA_NAMES_GRANITE4,
-    BP_LLAMA_NAMES_STARCODER2
+    BP_LLAMA_NAMES_STARCODER2,
+    BP_LLAMA_NAMES_GPT_OSS
 } bp_llama_names;
 
 /* Some of the layers; none listed: a file did not say. */
@@ -96,6 +97,11 @@ typedef struct bp_llama_config {
     bool balances;          /* output_router_logits: training has the balancing loss, */
     double balance;         /* times router_aux_loss_coef */
     double router_noise;    /* router_jitter_noise (Mixtral): none is implemented */
+    bool sinks;             /* a sink for each head's scores (gpt-oss), */
+    bool expert_biases;     /* and biases of the router and the experts, */
+    bool experts_turned;    /* whose matrices are (in, out), gates and ups in turn, */
+    double gate_alpha;      /* swiglu_alpha, */
+    double gate_limit;      /* swiglu_limit: bounds of both; 0: none */
 } bp_llama_config;
 
 /* The same with longrope's divisors, which few models have. */

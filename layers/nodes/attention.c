@@ -69,9 +69,56 @@ static bp_ref bias_of(bp_builder *builder, const bp_attention *attention, bp_pur
 
 bool bp_attention_trains(const bp_builder *builder, const bp_attention *attention)
 {
+    if (attention->sunk) {
+        return bp_build_trainable(builder, attention->sinks);
+    }
     return bp_disentangled(attention)
                ? bp_disentangled_trains(builder, attention)
                : attention->buckets > 0 && bp_build_trainable(builder, attention->bias);
+}
+
+/* Where a row's documents begin, which says how log-sum-exps lie. */
+static bp_ref starts_of(const bp_builder *builder)
+{
+    return builder->spec->packed ? builder->input[BP_INPUT_STARTS] : BP_ABSENT;
+}
+
+/* out and lse of the rows, with their heads' sinks. */
+static void sinks_forward(bp_builder *builder, const bp_attention *attention, bp_ref out,
+                          bp_ref lse)
+{
+    const bp_attention_sinks_scalars scalars = {.batch = builder->spec->batch,
+                                                .sequence = builder->spec->sequence,
+                                                .heads = attention->heads,
+                                                .head_width = (int64_t)attention->head_width};
+    const bp_attention_sinks_operands operands = {
+        .out = out,
+        .lse = lse,
+        .sinks = bp_build_acquire(builder, attention->sinks, BP_FOR_FORWARD),
+        .starts = starts_of(builder)};
+    bp_build_attention_sinks(builder, &operands, &scalars);
+    bp_build_release(builder, attention->sinks);
+}
+
+static void sinks_backward(bp_builder *builder, const bp_attention *attention,
+                           const bp_attention_backward_call *call)
+{
+    if (!attention->sunk || !bp_build_trainable(builder, attention->sinks)) {
+        return;
+    }
+    bp_attention_sinks_backward_scalars scalars = {.batch = builder->spec->batch,
+                                                   .sequence = builder->spec->sequence,
+                                                   .heads = attention->heads,
+                                                   .head_width = (int64_t)attention->head_width};
+    const bp_attention_sinks_backward_operands operands = {
+        .d_sinks = bp_build_gradient(builder, attention->sinks, &scalars.accumulate),
+        .d_out = call->d_out,
+        .out = call->out,
+        .lse = call->lse,
+        .sinks = bp_build_acquire(builder, attention->sinks, BP_FOR_BACKWARD),
+        .starts = starts_of(builder)};
+    bp_build_attention_sinks_backward(builder, &operands, &scalars);
+    bp_build_release(builder, attention->sinks);
 }
 
 /* The rows with a table of distances have the scalars of the others. */
@@ -141,6 +188,11 @@ void bp_attention_forward(bp_builder *builder, const bp_attention *attention, bp
         .dropout = bp_dropout_probability(builder, &attention->dropout),
         .window = window(attention, builder->spec->sequence),
         .cap = attention->cap};
+    if (attention->sunk && !bp_ref_present(lse)) {
+        lse = bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, attention->heads,
+                              (uint64_t)builder->spec->batch * (uint64_t)builder->spec->sequence,
+                              "lse");
+    }
     const bp_attention_forward_operands operands = {.out = out,
                                                     .lse = lse,
                                                     .qkv = qkv,
@@ -155,6 +207,9 @@ void bp_attention_forward(bp_builder *builder, const bp_attention *attention, bp
         packed_forward(builder, &operands, &scalars);
     } else {
         bp_build_attention_forward(builder, &operands, &scalars);
+    }
+    if (attention->sunk) {
+        sinks_forward(builder, attention, out, lse);
     }
 }
 
@@ -190,6 +245,41 @@ void bp_attention_backward(bp_builder *builder, const bp_attention *attention,
     } else {
         bp_build_attention_backward(builder, &operands, &scalars);
     }
+    sinks_backward(builder, attention, call);
+}
+
+/* The rows with sinks have the scalars of the others. */
+static void decode_with_sinks(bp_builder *builder, const bp_attention *attention,
+                              const bp_attention_decode_operands *from,
+                              const bp_attention_decode_scalars *scalars)
+{
+    const bp_attention_sinks_decode_operands operands = {
+        .out = from->out,
+        .k_cache = from->k_cache,
+        .v_cache = from->v_cache,
+        .qkv = from->qkv,
+        .sinks = bp_build_acquire(builder, attention->sinks, BP_FOR_FORWARD),
+        .step = from->step,
+        .work = BP_ABSENT};
+    bp_build_op(builder, BP_KERNEL_attention_sinks_decode, 1, (const bp_ref *)&operands, scalars);
+    bp_build_release(builder, attention->sinks);
+}
+
+static void slots_with_sinks(bp_builder *builder, const bp_attention *attention,
+                             const bp_attention_slots_operands *from,
+                             const bp_attention_slots_scalars *scalars)
+{
+    const bp_attention_sinks_slots_operands operands = {
+        .out = from->out,
+        .k_cache = from->k_cache,
+        .v_cache = from->v_cache,
+        .qkv = from->qkv,
+        .sinks = bp_build_acquire(builder, attention->sinks, BP_FOR_FORWARD),
+        .positions = from->positions,
+        .places = from->places,
+        .work = BP_ABSENT};
+    bp_build_op(builder, BP_KERNEL_attention_sinks_slots, 1, (const bp_ref *)&operands, scalars);
+    bp_build_release(builder, attention->sinks);
 }
 
 /* Rows at positions of their own: of one prompt, or each in a slot of its own. */
@@ -222,7 +312,11 @@ static void decode_slots(bp_builder *builder, const bp_attention *attention, bp_
         .positions = builder->input[BP_INPUT_SLOT_POSITIONS],
         .places = builder->input[BP_INPUT_SLOTS],
         .work = BP_ABSENT};
-    bp_build_attention_slots(builder, &operands, &scalars);
+    if (attention->sunk) {
+        slots_with_sinks(builder, attention, &operands, &scalars);
+    } else {
+        bp_build_attention_slots(builder, &operands, &scalars);
+    }
 }
 
 void bp_attention_decode(bp_builder *builder, const bp_attention *attention, bp_ref qkv, bp_ref out)
@@ -253,5 +347,9 @@ void bp_attention_decode(bp_builder *builder, const bp_attention *attention, bp_
         .qkv = qkv,
         .step = builder->step,
         .work = BP_ABSENT};
-    bp_build_attention_decode(builder, &operands, &scalars);
+    if (attention->sunk) {
+        decode_with_sinks(builder, attention, &operands, &scalars);
+    } else {
+        bp_build_attention_decode(builder, &operands, &scalars);
+    }
 }

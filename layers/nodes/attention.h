@@ -34,6 +34,8 @@ typedef struct bp_attention {
     uint64_t distance;      /* from which on distances have the last bucket */
     uint32_t bias;          /* parameter number, (buckets, heads) */
     bp_positions positions; /* in place of `bias`, with its buckets and distance */
+    bool sunk;              /* each head has a sink beside its scores (gpt-oss): */
+    uint32_t sinks;         /* parameter number, (heads) */
 } bp_attention;
 
 /* out (B, T, H * D) from qkv (B, T, (H + 2 K) * D), K the key-value heads; lse (H, B * T), F32, may

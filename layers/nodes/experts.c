@@ -229,6 +229,57 @@ static void multiply(bp_builder *builder, const bp_experts *e, uint64_t rows,
     bp_build_release(builder, product->parameter);
 }
 
+/* c (rows * chosen, width): in each row the expert's part of a weight's bias. */
+static void spread_bias(bp_builder *builder, const bp_experts *e, uint64_t rows, uint32_t weight,
+                        uint64_t width, bp_ref order, bp_ref c)
+{
+    const bp_expert_bias_scalars scalars = {.rows = (int64_t)rows,
+                                            .top = (int64_t)e->chosen,
+                                            .experts = (int64_t)e->experts,
+                                            .width = (int64_t)width};
+    const bp_expert_bias_operands operands = {
+        .y = c, .bias = bp_build_acquire(builder, weight + 1, BP_FOR_FORWARD), .order = order};
+    bp_build_expert_bias(builder, &operands, &scalars);
+    bp_build_release(builder, weight + 1);
+}
+
+/* The gradient of a weight's bias, from that of its rows, by their weights where they are there. */
+static void train_bias(bp_builder *builder, const bp_experts *e, uint64_t rows, uint32_t weight,
+                       bp_ref d_y, bp_ref weights, bp_ref order)
+{
+    if (!e->biased || !bp_build_trainable(builder, weight + 1)) {
+        return;
+    }
+    bp_expert_bias_backward_scalars scalars = {
+        .rows = (int64_t)rows,
+        .top = (int64_t)e->chosen,
+        .experts = (int64_t)e->experts,
+        .width = (int64_t)builder->parameters[weight + 1].shape[1]};
+    const bp_expert_bias_backward_operands operands = {
+        .d_bias = bp_build_gradient(builder, weight + 1, &scalars.accumulate),
+        .d_y = d_y,
+        .weights = weights,
+        .order = order};
+    bp_build_expert_bias_backward(builder, &operands, &scalars);
+}
+
+/* What the bias of the last product adds to the gradient of the weights that follow it. */
+static void weigh_bias(bp_builder *builder, const bp_experts *e, uint64_t rows, bp_ref d_weights,
+                       bp_ref d_y, bp_ref order)
+{
+    const bp_expert_bias_weights_scalars scalars = {.rows = (int64_t)rows,
+                                                    .top = (int64_t)e->chosen,
+                                                    .experts = (int64_t)e->experts,
+                                                    .width = (int64_t)e->width};
+    const bp_expert_bias_weights_operands operands = {
+        .d_weights = d_weights,
+        .d_y = d_y,
+        .bias = bp_build_acquire(builder, e->down + 1, BP_FOR_BACKWARD),
+        .order = order};
+    bp_build_expert_bias_weights(builder, &operands, &scalars);
+    bp_build_release(builder, e->down + 1);
+}
+
 /* The gradient of a parameter: of each expert (m, n), its last two dimensions, the sum of a^T b
  * over its rows. */
 static void sum_up(bp_builder *builder, const bp_experts *e, uint64_t rows, uint32_t parameter,
@@ -353,6 +404,21 @@ static experts_adapter leave_adapter(const bp_experts *e, uint64_t rows, bp_ref 
     return (experts_adapter){e, rows, e->down, e->inner, e->width, order};
 }
 
+/* The gradient of a weight, from that of what it makes of x. */
+static void train_weight(bp_builder *builder, const bp_experts *e, uint64_t rows, uint32_t weight,
+                         bp_ref x, bp_ref d_y, bp_ref order)
+{
+    if (bp_build_trainable(builder, weight)) {
+        sum_up(builder, e, rows, weight, e->input_major ? x : d_y, e->input_major ? d_y : x, order);
+    }
+}
+
+bool bp_experts_trains(const bp_builder *builder, const bp_experts *e, uint32_t weight)
+{
+    return bp_experts_trained(builder, weight) ||
+           (e->biased && bp_build_trainable(builder, weight + 1));
+}
+
 bool bp_experts_trained(const bp_builder *builder, uint32_t weight)
 {
     return bp_build_trainable(builder, weight) ||
@@ -364,9 +430,12 @@ void bp_experts_enter(bp_builder *builder, const bp_experts *e, uint64_t rows, b
 {
     const routing_parts parts = parts_of(e, rows, routing);
     const experts_adapter adapter = enter_adapter(e, rows, parts.order);
-    const experts_product product = {e->gate_up, BP_FOR_FORWARD, 2 * e->inner,
-                                     e->width,   true,           false};
+    const experts_product product = {e->gate_up, BP_FOR_FORWARD,  2 * e->inner,
+                                     e->width,   !e->input_major, e->biased};
     const bp_ref gathered = gather(builder, e, rows, x, &parts, "expert_rows");
+    if (e->biased) {
+        spread_bias(builder, e, rows, e->gate_up, 2 * e->inner, parts.order, gate_up);
+    }
     multiply(builder, e, rows, &product, gathered, parts.order, gate_up);
     experts_adapter_forward(builder, &adapter, gathered, gate_up);
 }
@@ -377,12 +446,11 @@ void bp_experts_enter_backward(bp_builder *builder, const bp_experts *e, uint64_
     const routing_parts parts = parts_of(e, rows, routing);
     const experts_adapter adapter = enter_adapter(e, rows, parts.order);
     const experts_product product = {e->gate_up,   BP_FOR_BACKWARD, e->width,
-                                     2 * e->inner, false,           false};
+                                     2 * e->inner, e->input_major,  false};
+    train_bias(builder, e, rows, e->gate_up, d_gate_up, BP_ABSENT, parts.order);
     if (bp_experts_trained(builder, e->gate_up)) {
         const bp_ref gathered = gather(builder, e, rows, x, &parts, "expert_rows");
-        if (bp_build_trainable(builder, e->gate_up)) {
-            sum_up(builder, e, rows, e->gate_up, d_gate_up, gathered, parts.order);
-        }
+        train_weight(builder, e, rows, e->gate_up, gathered, d_gate_up, parts.order);
         experts_adapter_train(builder, &adapter, gathered, d_gate_up);
     }
     if (!bp_ref_present(d_x)) {
@@ -403,9 +471,13 @@ void bp_experts_leave(bp_builder *builder, const bp_experts *e, uint64_t rows, b
 {
     const routing_parts parts = parts_of(e, rows, routing);
     const experts_adapter adapter = leave_adapter(e, rows, parts.order);
-    const experts_product product = {e->down, BP_FOR_FORWARD, e->width, e->inner, true, false};
+    const experts_product product = {e->down,  BP_FOR_FORWARD,  e->width,
+                                     e->inner, !e->input_major, e->biased};
     const bp_ref made = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
                                         rows * e->chosen, e->width, "expert_rows");
+    if (e->biased) {
+        spread_bias(builder, e, rows, e->down, e->width, parts.order, made);
+    }
     multiply(builder, e, rows, &product, active, parts.order, made);
     experts_adapter_forward(builder, &adapter, active, made);
     combine(
@@ -419,7 +491,8 @@ void bp_experts_leave_backward(bp_builder *builder, const bp_experts *e, uint64_
 {
     const routing_parts parts = parts_of(e, rows, call->routing);
     const experts_adapter adapter = leave_adapter(e, rows, parts.order);
-    const experts_product product = {e->down, BP_FOR_BACKWARD, e->inner, e->width, false, false};
+    const experts_product product = {e->down,  BP_FOR_BACKWARD, e->inner,
+                                     e->width, e->input_major,  false};
     const bool trained = bp_experts_trained(builder, e->down);
     const bp_ref d_rows = gather(builder, e, rows, call->d_y, &parts, "d_expert_rows");
     multiply(builder, e, rows, &product, d_rows, parts.order, call->d_active);
@@ -442,10 +515,13 @@ void bp_experts_leave_backward(bp_builder *builder, const bp_experts *e, uint64_
                                                           .weights = parts.weights,
                                                           .order = parts.order};
     bp_build_expert_weights_backward(builder, &operands, &scalars);
-    if (bp_build_trainable(builder, e->down)) {
-        sum_up(builder, e, rows, e->down, d_rows, scaled, parts.order);
+    if (e->biased) {
+        weigh_bias(builder, e, rows, call->d_weights, d_rows, parts.order);
+        train_bias(builder, e, rows, e->down, d_rows, parts.weights, parts.order);
     }
-    if (trained) { /* by the weights' rows, too: they go with what went in */
+    if (trained) {
+        train_weight(builder, e, rows, e->down, scaled, d_rows, parts.order);
+        /* by the weights' rows, too: they go with what went in */
         experts_adapter_train(builder, &adapter, scaled, d_rows);
     }
 }

@@ -10,6 +10,8 @@
 typedef struct bp_experts {
     uint32_t gate_up; /* parameter number, (experts, 2 inner, width): gates, then ups, of each */
     uint32_t down;    /* parameter number, (experts, width, inner) */
+    bool input_major; /* they are (experts, width, 2 inner) and (experts, inner, width) */
+    bool biased; /* both have biases, whose numbers follow: (experts, 2 inner), (experts, width) */
     uint64_t experts;
     uint64_t chosen; /* of each token */
     uint64_t width;
@@ -47,7 +49,9 @@ void bp_experts_balance_backward(bp_builder *builder, const bp_experts *experts,
 /* Numbers of builder->balance. */
 uint64_t bp_experts_balance_words(uint64_t experts, uint64_t routers);
 
-/* Whether a weight of them, or its adapter, is trained. */
+/* Whether a weight of them, its adapter or its bias is trained; the first two, which read what goes
+ * in. */
+bool bp_experts_trains(const bp_builder *builder, const bp_experts *experts, uint32_t weight);
 bool bp_experts_trained(const bp_builder *builder, uint32_t weight);
 
 /* gate_up (rows * chosen, 2 inner) of x (rows, width). */

@@ -88,6 +88,12 @@ typedef enum bp_node_kind {
     BP_NODE_KIND_COUNT
 } bp_node_kind;
 
+/* Gates and ups that alternate, held within bounds: kernels.def, clamped_forward. */
+typedef struct bp_clamp {
+    double alpha;
+    double limit; /* 0: none */
+} bp_clamp;
+
 typedef struct bp_node {
     bp_node_kind kind;
     uint32_t in[BP_NODE_INPUTS];   /* values */
@@ -109,8 +115,9 @@ typedef struct bp_node {
     bp_attention attention;
     bp_residual residual;
     bp_activation activation;
-    bp_gate gate;  /* BP_NODE_SWIGLU, BP_NODE_GATED: f */
-    double factor; /* BP_NODE_SCALE */
+    bp_gate gate;   /* BP_NODE_SWIGLU, BP_NODE_GATED: f */
+    bp_clamp clamp; /* BP_NODE_GATED, with a limit instead of f */
+    double factor;  /* BP_NODE_SCALE */
     bp_experts experts;
     bp_dropout dropout;
     bp_embedding embedding;

@@ -56,6 +56,11 @@ static bool enter_fits(const bp_block *block, const bp_node *node)
 
 static bool enter_trains(const bp_builder *builder, const bp_node *node)
 {
+    return bp_experts_trains(builder, &node->experts, node->experts.gate_up);
+}
+
+static bool enter_reads(const bp_builder *builder, const bp_node *node)
+{
     return bp_experts_trained(builder, node->experts.gate_up);
 }
 
@@ -93,7 +98,7 @@ static bool leave_fits(const bp_block *block, const bp_node *node)
 
 static bool leave_trains(const bp_builder *builder, const bp_node *node)
 {
-    return bp_experts_trained(builder, node->experts.down);
+    return bp_experts_trains(builder, &node->experts, node->experts.down);
 }
 
 static void leave_forward(const block_run *run, const bp_node *node)
@@ -177,7 +182,7 @@ const node_row node_experts_rows[BP_NODE_EMBEDDING - BP_NODE_ROUTE] = {
                                                .ahead = true,
                                                .fits = enter_fits,
                                                .trains = enter_trains,
-                                               .trains_reading = enter_trains,
+                                               .trains_reading = enter_reads,
                                                .forward = enter_forward,
                                                .backward = enter_backward},
     [BP_NODE_EXPERTS_LEAVE - BP_NODE_ROUTE] = {.name = "experts leave",

@@ -10,10 +10,38 @@ static bool gated_fits(const bp_block *block, const bp_node *node)
     return value_rows(x) == value_rows(y) && value_width(x) == 2 * value_width(y);
 }
 
+static void clamped_forward(const block_run *run, const bp_node *node)
+{
+    const bp_clamped_forward_scalars scalars = {
+        .count = (int64_t)count_of(output_of(run->block, node, 0)),
+        .alpha = node->clamp.alpha,
+        .limit = node->clamp.limit};
+    const bp_clamped_forward_operands operands = {.y = ref_of_output(run, node, 0),
+                                                  .x = ref_of_input(run, node, 0)};
+    bp_build_clamped_forward(run->builder, &operands, &scalars);
+}
+
+static void clamped_backward(block_run *run, const bp_node *node)
+{
+    const bp_clamped_backward_scalars scalars = {
+        .count = (int64_t)count_of(output_of(run->block, node, 0)),
+        .alpha = node->clamp.alpha,
+        .limit = node->clamp.limit};
+    const bp_ref d_x = node_make_gradient(run, node->in[0]);
+    const bp_clamped_backward_operands operands = {
+        .d_x = d_x, .d_y = run->grad[node->out[0]], .x = ref_of_input(run, node, 0)};
+    bp_build_clamped_backward(run->builder, &operands, &scalars);
+    node_take_gradient(run, node->in[0], d_x);
+}
+
 static void gated_forward(const block_run *run, const bp_node *node)
 {
     const bp_value *y = output_of(run->block, node, 0);
     const uint64_t width = value_width(y);
+    if (node->clamp.limit > 0.0) {
+        clamped_forward(run, node);
+        return;
+    }
     const bp_swiglu_forward_scalars scalars = {.count = (int64_t)count_of(y),
                                                .kind = node->gate,
                                                .width = (int64_t)width,
@@ -28,6 +56,10 @@ static void gated_backward(block_run *run, const bp_node *node)
 {
     const bp_value *y = output_of(run->block, node, 0);
     const uint64_t width = value_width(y);
+    if (node->clamp.limit > 0.0) {
+        clamped_backward(run, node);
+        return;
+    }
     const bp_swiglu_backward_scalars scalars = {.count = (int64_t)count_of(y),
                                                 .kind = node->gate,
                                                 .width = (int64_t)width,

@@ -23,6 +23,14 @@ char *bp_name_append_number(char *to, uint32_t number)
     return bp_name_append(to, at);
 }
 
+/* Of experts the biases are one matrix. */
+static bool names_biases(const char *name)
+{
+    static const char end[] = "_bias";
+    const size_t length = strlen(name);
+    return length >= sizeof end && strcmp(name + length - (sizeof end - 1), end) == 0;
+}
+
 static void publish(bp_builder *builder, const char *prefix, const bp_publish_row *row,
                     bp_parameter_info info)
 {
@@ -36,7 +44,7 @@ static void publish(bp_builder *builder, const char *prefix, const bp_publish_ro
     info.shape[2] = row->shape[2];
     info.init = row->init;
     info.deviation = row->deviation;
-    info.decay = matrix;
+    info.decay = matrix && !names_biases(row->name);
     bp_build_parameter(builder, &info);
 }
 
@@ -54,9 +62,11 @@ void bp_publish_dense(bp_builder *builder, const char *prefix, const bp_publish_
                                 .together = matrix ? together : 0});
 }
 
-void bp_publish_experts(bp_builder *builder, const char *prefix, const bp_publish_row *row)
+void bp_publish_experts(bp_builder *builder, const char *prefix, const bp_publish_row *row,
+                        bool input_major)
 {
-    publish(builder, prefix, row, (bp_parameter_info){.routes = true});
+    publish(builder, prefix, row,
+            (bp_parameter_info){.routes = true, .input_major = input_major && row->shape[2] != 0});
 }
 
 void bp_publish_head(bp_builder *builder, const char *prefix, const bp_publish_row *row,

@@ -23,8 +23,10 @@ void bp_publish(bp_builder *builder, const char *prefix, const bp_publish_row *r
 void bp_publish_dense(bp_builder *builder, const char *prefix, const bp_publish_row *row,
                       bool input_major, uint64_t together);
 
-/* The same of experts, or of their router (bp_parameter_info.routes). */
-void bp_publish_experts(bp_builder *builder, const char *prefix, const bp_publish_row *row);
+/* The same of experts, or of their router (bp_parameter_info.routes), and how their matrices are
+ * stored; without decay where their name says that they are biases. */
+void bp_publish_experts(bp_builder *builder, const char *prefix, const bp_publish_row *row,
+                        bool input_major);
 
 /* The same for a vector of running statistics (bp_parameter_info). */
 void bp_publish_statistic(bp_builder *builder, const char *prefix, const bp_publish_row *row);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes tests/golden/families/{qwen2_moe,qwen3_moe,olmoe,mixtral,glm4_moe}_*.safetensors: what PyTorch computes in float64
+"""Makes tests/golden/families/{qwen2_moe,qwen3_moe,olmoe,mixtral,glm4_moe,gpt_oss}_*.safetensors: what PyTorch computes in float64
 for small models with mixtures of experts, in the files of tools/golden/families.py with the model's config.json beside
 (uint8 tensor "config").
 
@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 import transformers
 from transformers.models.glm4_moe import modeling_glm4_moe
+from transformers.models.gpt_oss import modeling_gpt_oss
 from transformers.models.mixtral import modeling_mixtral
 from transformers.models.olmoe import modeling_olmoe
 from transformers.models.qwen2_moe import modeling_qwen2_moe
@@ -57,8 +58,10 @@ def route_scored(self, hidden_states):
 
 modeling_glm4_moe.Glm4MoeRMSNorm.forward = families.exact_norm
 modeling_glm4_moe.Glm4MoeTopkRouter.forward = route_scored
+modeling_gpt_oss.GptOssRMSNorm.forward = families.exact_norm
 
 CLASSES = {"glm4_moe": (transformers.Glm4MoeConfig, transformers.Glm4MoeForCausalLM),
+           "gpt_oss": (transformers.GptOssConfig, transformers.GptOssForCausalLM),
            "qwen2_moe": (transformers.Qwen2MoeConfig, transformers.Qwen2MoeForCausalLM),
            "qwen3_moe": (transformers.Qwen3MoeConfig, transformers.Qwen3MoeForCausalLM),
            "mixtral": (transformers.MixtralConfig, transformers.MixtralForCausalLM),
@@ -92,6 +95,14 @@ def config_of(kind, v, **more):
                       routed_scaling_factor=v["scale"], first_k_dense_replace=v["dense"], use_qk_norm=bool(v.get("normed")),
                       attention_bias=bool(v.get("qkv_bias")), partial_rotary_factor=0.5)
         common["rope_parameters"]["partial_rotary_factor"] = 0.5
+    if kind == "gpt_oss":
+        common.update(head_dim=v["head_width"], num_local_experts=common.pop("num_experts"), sliding_window=v["window"],
+                      intermediate_size=v["expert_inner"], attention_bias=bool(v.get("qkv_bias", 1)),
+                      swiglu_limit=v.get("limit", 7.0), attn_implementation="eager", layer_types=v.get("kinds"))
+        if v.get("factor"):
+            common["rope_parameters"].update(rope_type="yarn", factor=v["factor"], truncate=bool(v.get("truncate")),
+                                             original_max_position_embeddings=v["original"])
+        del common["norm_topk_prob"]
     if kind == "mixtral":
         common.update(head_dim=v["head_width"] or None, num_local_experts=common.pop("num_experts"),
                       sliding_window=v.get("window"))
@@ -185,6 +196,15 @@ def main():
     stream("glm4_moe_groups", "glm4_moe", {**glm, "experts": 12, "groups": 4, "kept": 2, "scale": 2.5, "normed": 1,
                                            "chosen": 3, "accumulation": 2}, 40, 101)
     stream("glm4_moe_lora", "glm4_moe", {**glm, "renormalise": 0, "rank": 3, "alpha": 6, "dense": 0, "parameters": 2}, 40, 102)
+    oss = {**base, "untied": 1, "inner": 10, "head_width": 8, "window": 3, "factor": 4.0, "original": 8, "limit": 0.35}
+    stream("gpt_oss_plain", "gpt_oss", {**oss, "layers": 3}, 40, 103)
+    stream("gpt_oss_balanced", "gpt_oss", {**oss, "kv_heads": 4, "qkv_bias": 0, "experts": 9, "chosen": 4, "accumulation": 2,
+                                           "limit": 7.0, "balance": 0.4, "factor": 0, "window": 4,
+                                           "kinds": ["full_attention", "sliding_attention"]}, 43, 104)
+    stream("gpt_oss_lora", "gpt_oss", {**oss, "rank": 3, "alpha": 6}, 40, 105)
+    stream("gpt_oss_expert_lora", "gpt_oss", {**oss, "rank": 2, "alpha": 5, "parameters": 2, "chosen": 3, "truncate": 1,
+                                              "accumulation": 2}, 40, 106)
+    stream("gpt_oss_one_token", "gpt_oss", {**oss, "sequence": 1, "batch": 1, "chosen": 1}, 3, 107)
     stream("qwen2_moe_expert_lora", "qwen2_moe", {**shared, "rank": 3, "alpha": 6, "untied": 1, "parameters": 2}, 40, 98)
     stream("qwen3_moe_expert_lora", "qwen3_moe", {**base, "rank": 2, "alpha": 5, "untied": 1, "parameters": 1, "chosen": 3,
                                                   "renormalise": 1, "balance": 0.2, "accumulation": 2}, 40, 99)

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "core/base/math.h"
 #include "core/base/math_inline.h"
 #include "device/host/vector/half.h"
 #include "device/host/vector/lanes.h"
@@ -75,6 +76,20 @@ static inline float bp_attention_capped(float score, float cap, float *slope)
     const float t = bp_tanhf_inline(score / cap);
     *slope = 1.0f - t * t;
     return cap * t;
+}
+
+/* A row of out, `width` elements from `at` on, whose scores have that log-sum-exp, with a sink
+ * beside them: out times the share that the scores have. Returns the log-sum-exp with the sink. */
+static inline float bp_attention_sink(float lse, float sink, void *out, uint64_t at, uint64_t width,
+                                      bp_dtype type)
+{
+    const float most = lse > sink ? lse : sink;
+    const float e = bp_expf_inline((lse > sink ? sink : lse) - most);
+    const float share = (lse > sink ? 1.0f : e) / (1.0f + e);
+    for (uint64_t d = at; d < at + width; d++) {
+        bp_element_store(out, d, share * bp_element_load(out, d, type), type);
+    }
+    return most + bp_logf(1.0f + e);
 }
 
 /* Places of a head's first element: in qkv its queries, keys and values, in out. */

@@ -26,7 +26,8 @@ typedef struct cached {
     uint64_t count;
     uint64_t width;
     float scale;
-    float cap; /* 0: none */
+    float cap;         /* 0: none */
+    const void *sinks; /* of query heads; NULL: none */
 } cached;
 
 static uint64_t row_place(const cached *c, uint64_t j)
@@ -35,7 +36,7 @@ static uint64_t row_place(const cached *c, uint64_t j)
 }
 
 /* out = softmax(scale q k^T) v: the same operations in the same order as attention_forward. */
-static void decode_row(const cached *c, float *score, uint64_t out)
+static void decode_row(const cached *c, float *score, uint64_t head, uint64_t out)
 {
     for (uint64_t j = 0; j < c->count; j++) {
         const uint64_t row = row_place(c, j);
@@ -54,7 +55,7 @@ static void decode_row(const cached *c, float *score, uint64_t out)
         score[j] = bp_expf_inline(score[j] - most);
         lane[j % BP_LANES] += score[j];
     }
-    float inverse = 1.0f / bp_lanes_sum(lane);
+    const float total = bp_lanes_sum(lane), inverse = 1.0f / total;
     for (uint64_t d = 0; d < c->width; d++) {
         float sum = 0.0f;
         for (uint64_t j = 0; j < c->count; j++) {
@@ -63,10 +64,15 @@ static void decode_row(const cached *c, float *score, uint64_t out)
         }
         bp_element_store(c->out, out + d, sum, c->type);
     }
+    if (c->sinks != NULL) {
+        const float sink = bp_element_load(c->sinks, head, c->type);
+        (void)bp_attention_sink(most + bp_logf(total), sink, c->out, out, c->width, c->type);
+    }
 }
 
 /* A task is a key-value head: keys and values enter the caches before rows look at them. */
-static void decode_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+static void decode_over(const bp_host_call *call, const void *sinks, uint64_t first, uint64_t last,
+                        uint32_t worker)
 {
     const bp_attention_decode_scalars *s = call->scalars;
     const bp_attention_decode_pointers *p = call->pointers;
@@ -82,7 +88,8 @@ static void decode_run(const bp_host_call *call, uint64_t first, uint64_t last, 
                 .pitch = kv_heads * width,
                 .width = width,
                 .scale = (float)s->scale,
-                .cap = (float)s->cap};
+                .cap = (float)s->cap,
+                .sinks = sinks};
     const uint64_t near = (uint64_t)s->window;
     float *score = bp_worker_part(p->work, bp_attention_decode_workspace, call, worker);
     for (uint64_t number = first; number < last; number++) {
@@ -95,13 +102,10 @@ static void decode_run(const bp_host_call *call, uint64_t first, uint64_t last, 
             c.count = near != 0 ? bp_least(c.count, near) : c.count;
             c.near = c.count;
             c.place = task.place + r * c.pitch - (c.count - 1) * c.pitch;
-            decode_row(&c, score, (row * heads + head) * width);
+            decode_row(&c, score, head, (row * heads + head) * width);
         }
     }
 }
-
-const bp_host_kernel bp_host_attention_decode = {decode_tasks, decode_run,
-                                                 bp_attention_decode_workspace};
 
 static uint64_t slots_tasks(const void *scalars)
 {
@@ -121,7 +125,7 @@ static void slots_row(cached *c, const bp_attention_slots_scalars *s, const bp_s
     c->place = at->near_first * c->pitch + of;
     c->own = at->own_first * c->pitch + of;
     if (at->there) {
-        decode_row(c, score, out);
+        decode_row(c, score, head, out);
     }
     for (uint64_t d = 0; !at->there && d < c->width; d++) {
         bp_element_store(c->out, out + d, 0.0f, c->type);
@@ -129,7 +133,8 @@ static void slots_row(cached *c, const bp_attention_slots_scalars *s, const bp_s
 }
 
 /* A task is a key-value head, of all rows or of one. */
-static void slots_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+static void slots_over(const bp_host_call *call, const void *sinks, uint64_t first, uint64_t last,
+                       uint32_t worker)
 {
     const bp_attention_slots_scalars *s = call->scalars;
     const bp_attention_slots_pointers *p = call->pointers;
@@ -142,7 +147,8 @@ static void slots_run(const bp_host_call *call, uint64_t first, uint64_t last, u
                 .pitch = kv_heads * (uint64_t)s->head_width,
                 .width = (uint64_t)s->head_width,
                 .scale = (float)s->scale,
-                .cap = (float)s->cap};
+                .cap = (float)s->cap,
+                .sinks = sinks};
     float *score = bp_worker_part(p->work, bp_attention_slots_workspace, call, worker);
     for (uint64_t number = first; number < last; number++) {
         const uint64_t head = number % kv_heads, begin = number / kv_heads;
@@ -157,5 +163,5 @@ static void slots_run(const bp_host_call *call, uint64_t first, uint64_t last, u
     }
 }
 
-const bp_host_kernel bp_host_attention_slots = {slots_tasks, slots_run,
-                                                bp_attention_slots_workspace};
+#define BP_DECODES(name) bp_host_##name
+#include "device/host/attention/attention_sinks.h"

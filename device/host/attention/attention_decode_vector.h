@@ -13,11 +13,12 @@ typedef struct cached {
     int64_t pitch;
     int64_t width;
     float scale;
-    float cap;    /* 0: none */
-    float *score; /* (positions) */
-    float *some;  /* (BP_ATTENTION_CACHED, width) for 16 bits, as the next two */
-    float *query; /* (width) */
-    float *out;   /* (width) */
+    float cap;         /* 0: none */
+    const void *sinks; /* of query heads; NULL: none */
+    float *score;      /* (positions) */
+    float *some;       /* (BP_ATTENTION_CACHED, width) for 16 bits, as the next two */
+    float *query;      /* (width) */
+    float *out;        /* (width) */
 } cached;
 
 /* score_j = q . k_j of rows at `keys_at`, fused, in order of the elements: sixteen keys side by
@@ -83,7 +84,7 @@ static void decode_values(const cached *c, const void *values, int64_t first, in
     }
 }
 
-static void decode_row(const cached *c, const void *q, int64_t count, void *out)
+static void decode_row(const cached *c, uint64_t of, const void *q, int64_t count, void *out)
 {
     const float *query = q;
     if (c->type != BP_F32) {
@@ -111,6 +112,10 @@ static void decode_row(const cached *c, const void *q, int64_t count, void *out)
     if (c->type != BP_F32) {
         FORM->store(out, 0, c->out, 0, 1, c->width, c->type);
     }
+    if (c->sinks != NULL) {
+        const float sink = bp_element_load(c->sinks, of, c->type);
+        (void)bp_attention_sink(most + bp_logf(sum), sink, out, 0, (uint64_t)c->width, c->type);
+    }
 }
 
 static uint64_t decode_tasks(const void *scalars)
@@ -128,7 +133,7 @@ static void cache_place(cached *c, float *work, int64_t positions)
     c->some = c->out + width;
 }
 
-static cached cache_make(const bp_host_call *call, uint32_t worker)
+static cached cache_make(const bp_host_call *call, const void *sinks, uint32_t worker)
 {
     const bp_attention_decode_scalars *s = call->scalars;
     const bp_attention_decode_pointers *p = call->pointers;
@@ -137,14 +142,16 @@ static cached cache_make(const bp_host_call *call, uint32_t worker)
                 .near = s->positions,
                 .width = s->head_width,
                 .scale = (float)s->scale,
-                .cap = (float)s->cap};
+                .cap = (float)s->cap,
+                .sinks = sinks};
     cache_place(&c, bp_worker_part(p->work, bp_attention_decode_workspace, call, worker),
                 s->positions);
     return c;
 }
 
 /* A task is a key-value head: keys and values enter the caches before rows look at them. */
-static void decode_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+static void decode_over(const bp_host_call *call, const void *sinks, uint64_t first, uint64_t last,
+                        uint32_t worker)
 {
     const bp_attention_decode_scalars *s = call->scalars;
     const bp_attention_decode_pointers *p = call->pointers;
@@ -152,7 +159,7 @@ static void decode_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     uint64_t width = (uint64_t)s->head_width, group = heads / kv_heads;
     uint64_t qkv_row = (heads + 2 * kv_heads) * width, pitch = kv_heads * width;
     uint64_t position = ((const bp_step_block *)p->step)->position;
-    cached c = cache_make(call, worker);
+    cached c = cache_make(call, sinks, worker);
     for (uint64_t number = first; number < last; number++) {
         const bp_decode_task task = bp_decode_task_of(s, position, number);
         bp_decode_enter(call, &task);
@@ -165,14 +172,11 @@ static void decode_run(const bp_host_call *call, uint64_t first, uint64_t last, 
             c.v = bp_element_at(p->v_cache, place, c.type);
             int64_t q = (int64_t)(row * qkv_row + of * width);
             int64_t out = (int64_t)((row * heads + of) * width), bytes = c.type == BP_F32 ? 4 : 2;
-            decode_row(&c, bp_element_at(p->qkv, q, c.type), (int64_t)count,
+            decode_row(&c, of, bp_element_at(p->qkv, q, c.type), (int64_t)count,
                        (char *)p->out + out * bytes);
         }
     }
 }
-
-const bp_host_kernel BP_ISA(bp_attention_decode) = {decode_tasks, decode_run,
-                                                    bp_attention_decode_workspace};
 
 static uint64_t slots_tasks(const void *scalars)
 {
@@ -199,7 +203,8 @@ static void slots_row(cached *c, const bp_host_call *call, uint64_t row, uint64_
         const int64_t q = ((int64_t)row * (s->heads + 2 * s->kv_heads) + of_q) * c->width;
         char *out = (char *)p->out + (size_t)(((int64_t)row * s->heads + of_q) * c->width) * bytes;
         if (at.there) {
-            decode_row(c, bp_element_at(p->qkv, q, c->type), (int64_t)at.count, out);
+            decode_row(c, (uint64_t)of_q, bp_element_at(p->qkv, q, c->type), (int64_t)at.count,
+                       out);
         } else {
             memset(out, 0, (size_t)c->width * bytes);
         }
@@ -207,7 +212,8 @@ static void slots_row(cached *c, const bp_host_call *call, uint64_t row, uint64_
 }
 
 /* A task is a key-value head, of all rows or of one. */
-static void slots_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+static void slots_over(const bp_host_call *call, const void *sinks, uint64_t first, uint64_t last,
+                       uint32_t worker)
 {
     const bp_attention_slots_scalars *s = call->scalars;
     const bp_attention_slots_pointers *p = call->pointers;
@@ -216,7 +222,8 @@ static void slots_run(const bp_host_call *call, uint64_t first, uint64_t last, u
                 .pitch = s->kv_heads * s->head_width,
                 .width = s->head_width,
                 .scale = (float)s->scale,
-                .cap = (float)s->cap};
+                .cap = (float)s->cap,
+                .sinks = sinks};
     cache_place(&c, bp_worker_part(p->work, bp_attention_slots_workspace, call, worker),
                 s->prompt + s->most);
     for (uint64_t number = first; number < last; number++) {
@@ -229,5 +236,5 @@ static void slots_run(const bp_host_call *call, uint64_t first, uint64_t last, u
     }
 }
 
-const bp_host_kernel BP_ISA(bp_attention_slots) = {slots_tasks, slots_run,
-                                                   bp_attention_slots_workspace};
+#define BP_DECODES(name) BP_ISA(bp_##name)
+#include "device/host/attention/attention_sinks.h"

@@ -169,6 +169,41 @@ def balanced():
     return {"z": z}, dot(g, z) + w * dot(slope, p), backward
 
 
+@case("clamped_backward", "d_gate = d_y (u + 1) s (1 + alpha g (1 - s)), 0 where gate > limit; d_up = d_y g s, 0\nwhere up is beyond its bounds")
+def clamped():
+    # Three pairs: within the bounds, the gate beyond its own, and the up.
+    gate, up, d_y, alpha, limit = A("z", 3), A("x", 3), A("g", 3), scalar("a"), scalar("l")
+    g = array(3, lambda i: limit if i == 1 else gate[i])
+    u = array(3, lambda i: -limit if i == 2 else up[i])
+    s = array(3, lambda i: 1 / (1 + E(-alpha * g[i])))
+
+    def backward():
+        return {"z": array(3, lambda i: scalar(0) if i == 1 else
+                           d_y[i] * (u[i] + 1) * s[i] * (1 + alpha * g[i] * (1 - s[i]))),
+                "x": array(3, lambda i: scalar(0) if i == 2 else d_y[i] * g[i] * s[i])}
+    return {"z": gate, "x": up}, total(d_y[i] * (u[i] + 1) * g[i] * s[i] for i in range(3)), backward
+
+
+@case("expert_bias_backward", "the sum over the rows of each expert, in order, of d_y's row")
+def expert_biases():
+    # Three rows, of which the first is the first expert's; they are weighed.
+    of, b, w, d_y = (0, 1, 1), A("b", 2, 2), A("w", 3), A("g", 3, 2)
+
+    def backward():
+        return {"b": array(2, 2, lambda e, c: total(w[r] * d_y[r, c] for r in range(3) if of[r] == e)),
+                "w": array(3, lambda r: total(b[of[r], c] * d_y[r, c] for c in range(2)))}
+    return {"b": b, "w": w}, total(w[r] * b[of[r], c] * d_y[r, c] for r in range(3) for c in range(2)), backward
+
+
+@case("expert_bias_weights", "<b_e, d_y> of each choice's row of d_y and its expert's of bias", name="weights")
+def expert_bias_weights():
+    of, b, w, d_y, before = (0, 1, 1), A("b", 2, 2), A("w", 3), A("g", 3, 2), A("d", 3)
+
+    def backward():
+        return {"w": array(3, lambda r: before[r] + total(b[of[r], c] * d_y[r, c] for c in range(2)))}
+    return {"w": w}, dot(before, w) + total(w[r] * b[of[r], c] * d_y[r, c] for r in range(3) for c in range(2)), backward
+
+
 @case("row_gate_backward", "d_x = s d_y, d_gate = s (1 - s) <x, d_y> of each row")
 def row_gate():
     x, z, d_y = A("x", 3), A("z", 1), A("g", 3)
@@ -516,6 +551,28 @@ def attention_disentangled():
             d_k[j] += ds * (q[i] + s[b[i, j]])
         return {"q": d_q, "k": d_k, "v": d_v, "r": d_r, "s": d_s}
     return {"q": q, "k": k, "v": v, "r": r, "s": s}, total(g[i] * out[i] for i in range(length)), backward
+
+
+@case("attention_sinks_backward", "- sum of e^(sink - lse) <out, d_out> over the rows of each head")
+def attention_sinks():
+    # Two queries of one head; what attention_backward makes of out and lse with the sink is checked as well.
+    length = 2
+    q, k, v, g, sink, scale = A("q", length), A("k", length), A("v", length), A("g", length), A("s", 1), scalar("scale")
+    whole = [total(E(scale * q[i] * k[j]) for j in range(i + 1)) + E(sink[0]) for i in range(length)] # e^lse
+    p = {(i, j): E(scale * q[i] * k[j]) / whole[i] for i in range(length) for j in range(i + 1)}
+    out = {i: total(p[i, j] * v[j] for j in range(i + 1)) for i in range(length)}
+
+    def backward():
+        d_q, d_k, d_v = zeros(length), zeros(length), zeros(length)
+        d_s = array(1, lambda _: -total(E(sink[0]) / whole[i] * (g[i] * out[i]) for i in range(length)))
+        for i in range(length):
+            for j in range(i + 1):
+                ds = p[i, j] * (g[i] * v[j] - g[i] * out[i]) * scale
+                d_v[j] += p[i, j] * g[i]
+                d_q[i] += ds * k[j]
+                d_k[j] += ds * q[i]
+        return {"q": d_q, "k": d_k, "v": d_v, "s": d_s}
+    return {"q": q, "k": k, "v": v, "s": sink}, total(g[i] * out[i] for i in range(length)), backward
 
 
 @case("relative_bias_backward", "sum over the places c of bucket b, in order, and the samples s, in order, of d_bias[s, h, c]")

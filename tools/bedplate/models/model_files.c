@@ -175,12 +175,14 @@ static void print_left(const model_files *m, const char *format)
 {
     enum { NAMED = 3 };
     const bool carried = strcmp(format, "hf") == 0 && m->naming == &m->config.family->naming;
+    const uint64_t layers = bp_tensor_layers(m->parameters.list, m->parameters.count);
     const char *named[NAMED];
     size_t count = 0;
     for (uint32_t p = 0; !carried && p < m->source.part_count; p++) {
         for (size_t i = 0; i < m->source.parts[p].entry_count; i++) {
             const bp_tensor_entry *entry = &m->source.parts[p].entries[i];
-            if (bp_weight_carried(m->naming, entry) && strncmp(entry->name, "rope_", 5) != 0) {
+            if (bp_weight_carried(m->naming, layers, entry) &&
+                strncmp(entry->name, "rope_", 5) != 0) {
                 if (count < NAMED) {
                     named[count] = entry->name;
                 }

@@ -6,12 +6,6 @@
 #include "tools/formats/family/family_llama.h"
 #include "tools/formats/gguf/gguf_experts.h"
 
-#define EXPERTS_MOST 4096
-
-#define ROWS_BALANCE(coefficient_)                                                                 \
-    ROW_FLAG("output_router_logits", LLAMA(balances), false),                                      \
-        ROW_REAL("router_aux_loss_coef", LLAMA(balance), 1e6, coefficient_, NONE)
-
 /* The number of experts has another name in files that transformers 5 wrote. */
 #define ROWS_EXPERTS(experts_, chosen_, coefficient_)                                              \
     ROW_COUNT("num_experts", LLAMA(experts), EXPERTS_MOST, experts_, NONE),                        \
@@ -241,10 +235,9 @@ static const bp_row glm4_moe_rows[] = {
     ROWS_REFUSED,
 };
 
-/* Layers that predict further tokens lie behind the last one of GLM-4.5's, and of its Air; no class
- * of transformers' for training reads them. */
-static const char *const glm4_moe_ignored[] = {"*rotary_emb.inv_freq", "model.layers.46.*",
-                                               "model.layers.92.*"};
+/* A layer that predicts further tokens lies behind the last one (num_nextn_predict_layers, 1); no
+ * class of transformers' for training reads it. */
+static const char *const glm4_moe_ignored[] = {"*rotary_emb.inv_freq", "model.layers.^.*"};
 
 static const bp_preset glm4_moe_presets[] = {
     {"tiny-glm4-moe", "a byte-level GLM-4.5 with 8 experts in 4 groups for tests",
@@ -314,7 +307,7 @@ const bp_family bp_family_glm4_moe = {
     .language_class = "Glm4MoeForCausalLM",
     .judge_class = "Glm4MoeForSequenceClassification",
     .resolve = family_glm4_moe_resolve,
-    .naming = {expert_rules, ROWS_COUNT(expert_rules), glm4_moe_ignored, 3, bp_llama_twins, 1},
+    .naming = {expert_rules, ROWS_COUNT(expert_rules), glm4_moe_ignored, 2, bp_llama_twins, 1},
     .gguf = &bp_gguf_glm4_moe,
     .adapter_targets = "q_proj,v_proj",
     .presets = glm4_moe_presets,

@@ -85,6 +85,12 @@
             0, LAYERS_MOST, 4, "LG"                                                                \
     }
 
+/* Decoders with experts. */
+#define EXPERTS_MOST 4096
+#define ROWS_BALANCE(coefficient_)                                                                 \
+    ROW_FLAG("output_router_logits", LLAMA(balances), false),                                      \
+        ROW_REAL("router_aux_loss_coef", LLAMA(balance), 1e6, coefficient_, NONE)
+
 /* Windows in all but the last of every so many layers, where the file does not list them. */
 void bp_family_near_every(bp_llama_config *own, uint32_t every);
 

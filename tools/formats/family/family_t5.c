@@ -29,8 +29,16 @@ static void family_t5_resolve(bp_model_config *config)
         ROW_COUNT("num_heads", STACK(heads), HEADS_MOST, heads_, HEADS),                           \
         ROW_COUNT("num_layers", STACK(layers), LAYERS_MOST, layers_, LAYERS),                      \
         ROW_COUNT("relative_attention_max_distance", T5(distance), POSITIONS_MOST, 128, NONE),     \
-        ROW_COUNT("relative_attention_num_buckets", T5(buckets), 256, 32, NONE), ROW_LABELS,       \
-        ROW_PROBLEM, ROWS_TEXT(vocabulary_, -1, 1, 0),                                             \
+        {"relative_attention_num_buckets",                                                         \
+         BP_ROW_COUNT,                                                                             \
+         BP_ROLE_NONE,                                                                             \
+         0,                                                                                        \
+         T5(buckets),                                                                              \
+         4,                                                                                        \
+         256,                                                                                      \
+         32,                                                                                       \
+         NULL},                                                                                    \
+        ROW_LABELS, ROW_PROBLEM, ROWS_TEXT(vocabulary_, -1, 1, 0),                                 \
     {                                                                                              \
         "quantization_config", BP_ROW_QUANTISED, BP_ROLE_NONE, BP_ROW_READ, COMMON(quantised), 0,  \
             0, 0, NULL                                                                             \

@@ -65,6 +65,7 @@ bp_status bp_parameters_list(const bp_model *model, const bp_model_config *confi
         bp_wanted *wanted = &parameters->list[p];
         *wanted = (bp_wanted){.name = graph.names + buffer->name, .rank = buffer->rank};
         wanted->dense = bp_adapter_dense(&builder, p);
+        wanted->input_major = builder.parameters[p].input_major;
         memcpy(wanted->shape, buffer->shape, sizeof wanted->shape);
     }
     return BP_OK;

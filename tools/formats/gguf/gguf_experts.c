@@ -43,10 +43,10 @@ static const bp_tensor_rule glm_rules[] = {
     {"model.layers.#.mlp.shared_experts.down_proj.weight", "blk.#.ffn_down_shexp.weight",
      BP_LAYOUT_PLAIN},
     RULES};
-/* Of GLM-4.5's and its Air's layers that predict further tokens. */
-static const char *const glm_ignored[] = {"blk.46.*", "blk.92.*"};
+/* Of a layer that predicts further tokens. */
+static const char *const glm_ignored[] = {"blk.^.*"};
 static const bp_tensor_naming glm_naming = {glm_rules, COUNT(glm_rules),    glm_ignored,
-                                            2,         bp_gguf_llama_twins, 1};
+                                            1,         bp_gguf_llama_twins, 1};
 
 static void experts_put(bp_gguf_writer *w, const char *a, const bp_model_config *config)
 {

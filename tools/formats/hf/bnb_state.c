@@ -211,6 +211,7 @@ size_t bp_bnb_state_write(const bp_bnb_state *state, char text[BP_BNB_STATE_MAX]
 /* What quantization_config says. */
 typedef struct configured {
     bool method;
+    bool mxfp4; /* the method is gpt-oss', whose tensors say the rest (mxfp4.h) */
     bool four;
     bool eight;
     bool nested;
@@ -250,6 +251,8 @@ static bp_status take_setting(bp_json *json, const char *key, configured *c)
             bool right = event.kind == BP_JSON_TEXT && strcmp(event.text, words[i][1]) == 0;
             if (found[i] != NULL) {
                 *found[i] = right;
+                c->mxfp4 = c->mxfp4 || (found[i] == &c->method && event.kind == BP_JSON_TEXT &&
+                                        strcmp(event.text, "mxfp4") == 0);
                 c->fp4 = found[i] == &c->nf4 && event.kind == BP_JSON_TEXT &&
                          strcmp(event.text, "fp4") == 0;
             } else if (!right) {
@@ -269,7 +272,7 @@ static bp_status config_refuse(bp_error *error, const char *found)
                                     "quantization_config");
     bp_error_found(error, found, strlen(found));
     bp_error_right(error, "null, or bitsandbytes' load_in_8bit, or load_in_4bit with "
-                          "bnb_4bit_quant_type nf4 or fp4 in uint8");
+                          "bnb_4bit_quant_type nf4 or fp4 in uint8, or mxfp4");
     return status;
 }
 
@@ -294,6 +297,9 @@ bp_status bp_bnb_config_read(bp_json *json, bp_json_event *event, bp_quantised *
         memcpy(key, event->text, length);
         key[length] = '\0';
         BP_TRY(take_setting(json, key, &c));
+    }
+    if (c.mxfp4 && c.good && !c.four && !c.eight) {
+        return BP_OK;
     }
     if (!c.method || !c.good || c.four == c.eight || (c.four && !c.nf4 && !c.fp4)) {
         return config_refuse(error, c.method ? "another form" : "another quant_method");

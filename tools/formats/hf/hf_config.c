@@ -259,6 +259,35 @@ static bp_status check_settled_layers(reading *r, const bp_row *row)
     return BP_OK;
 }
 
+/* A distance beyond those with a bucket of their own has one, too: of T5 a quarter of the buckets
+ * are of such distances, of DeBERTa half, whose farthest distance may be that of the positions. */
+static bp_status check_distances(reading *r)
+{
+    const bp_row *t5 = bp_family_row(r->family, "relative_attention_max_distance");
+    const bp_row *deberta = bp_family_row(r->family, "max_relative_positions");
+    const bp_row *buckets = bp_family_row(r->family, t5 != NULL ? "relative_attention_num_buckets"
+                                                                : "position_buckets");
+    const char *config = (const char *)&r->config;
+    uint32_t count = 0, near = 0;
+    int64_t most = 0;
+    if (buckets == NULL || (t5 == NULL && deberta == NULL)) {
+        return BP_OK;
+    }
+    memcpy(&count, config + buckets->offset, sizeof count);
+    if (t5 != NULL) {
+        memcpy(&near, config + t5->offset, sizeof near);
+        most = near;
+    } else {
+        memcpy(&most, config + deberta->offset, sizeof most);
+        most = most > 0 ? most : (int64_t)r->config.positions;
+    }
+    const int64_t least = t5 != NULL ? count / 4 + 1 : count / 2 + 2;
+    return most >= least
+               ? BP_OK
+               : bp_error_limit(&r->error, BP_ERR_DATA, where, "a value is below its range",
+                                t5 != NULL ? t5->key : deberta->key, most, BP_LIMIT_LEAST, least);
+}
+
 static bp_status check_whole(reading *r)
 {
     const bp_family *family = r->family;
@@ -275,6 +304,7 @@ static bp_status check_whole(reading *r)
         }
     }
     BP_TRY(resolve_sizes(r));
+    BP_TRY(check_distances(r));
     BP_TRY(bp_family_check_heads(&r->config, where, &r->error));
     if (bp_family_role(family, BP_ROLE_ROTARY) != NULL) {
         bp_hf_rope_finish(&r->config);

@@ -213,6 +213,9 @@ static bp_status hf_rope_resolve(bp_hf_reading *r, const bp_row *row, const rope
     const bp_rope_kind kind = types[from->type].kind;
     bp_llama_config own = own_of(r);
     own.rope_theta = n[THETA] > 0.0 ? n[THETA] : own.rope_theta;
+    if (own.rope_scaling.factor > 0.0) { /* a file without the object scales (gpt-oss) */
+        own.rope_scaling = (bp_rope_scaling){0};
+    }
     if (n[PARTIAL] > 0.0 && bp_family_row(r->family, share_key) != NULL) {
         own.rotary_share = n[PARTIAL];
     }
@@ -387,6 +390,13 @@ static void put_plain(bp_json_writer *json, const char *key, double theta)
     bp_json_put_close(json);
 }
 
+/* Whether a file without the object, or with null, scales. */
+static bool scales_without(const bp_family *family)
+{
+    const bp_row *row = bp_family_row(family, "rope_scaling.factor");
+    return row != NULL && row->otherwise > 0.0;
+}
+
 void bp_hf_rope_put(bp_json_writer *json, const char *key, const bp_model_config *config)
 {
     const bp_llama_config own = bp_llama_config_of(config);
@@ -394,6 +404,8 @@ void bp_hf_rope_put(bp_json_writer *json, const char *key, const bp_model_config
     if (key == NULL || strcmp(key, "rope_parameters") != 0) {
         if (scaled) {
             put_object(json, key, config, 0.0);
+        } else if (scales_without(config->family)) {
+            put_plain(json, key, own.rope_theta);
         } else {
             bp_json_put_value(json, key, "null");
         }

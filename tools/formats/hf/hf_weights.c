@@ -320,7 +320,7 @@ static bp_status flow_once(loading *l, uint32_t parameter, const bp_tensor_view 
     bp_staging work = {l->room.memory, third};
     float *values = (float *)(void *)((char *)l->room.memory + third);
     size_t room = 2 * third / sizeof *values;
-    room = view->transposed || room < CACHED ? room : CACHED;
+    room = bp_tensor_view_scattered(view) || room < CACHED ? room : CACHED;
     const bp_quantised form = parameter_of(l, parameter)->quantised;
     const size_t block = bp_quantised_four(form) ? (size_t)bp_quantised_block(form) : 0;
     const size_t unit = block > BP_FP8_BLOCK ? block : BP_FP8_BLOCK; /* 32 divides both */
@@ -344,7 +344,7 @@ static bp_status flow_in_place(loading *l, uint32_t parameter, const bp_tensor_v
     const size_t width = bp_dtype_bytes(buffer->dtype);
     const uint64_t elements = bp_tensor_view_elements(view);
     unsigned char *to = bp_runtime_reach(l->runtime, buffer, 0, elements, width);
-    const uint64_t most = view->transposed ? elements : CACHED;
+    const uint64_t most = bp_tensor_view_scattered(view) ? elements : CACHED;
     for (uint64_t first = 0; first < elements;) {
         uint64_t left = elements - first;
         size_t count = (size_t)(left < most ? left : most);
@@ -602,9 +602,10 @@ static bp_status find_types(loading l, const bp_hf_scheme *form, uint8_t *types)
     bp_status status = open_and_match(
         &l, form->source, BP_ALLOW_MISSING | BP_ALLOW_UNEXPECTED | BP_ALLOW_SHAPE, NULL);
     for (uint32_t p = 0; status == BP_OK && p < l.count; p++) {
-        const bp_tensor_entry *entry = l.wanted[p].view.entry;
-        bool plain = entry != NULL && bp_tensor_readable(entry->dtype);
-        types[p] = plain ? (uint8_t)entry->dtype : types[p];
+        const bp_tensor_view *view = &l.wanted[p].view;
+        const bool plain = view->entry != NULL && view->bnb.form == BP_QUANTISED_NONE &&
+                           bp_tensor_readable(bp_tensor_view_dtype(view));
+        types[p] = plain ? (uint8_t)bp_tensor_view_dtype(view) : types[p];
     }
     bp_status closed = bp_tensor_set_close(&l.set);
     return status != BP_OK ? status : closed;

@@ -57,6 +57,11 @@ static bool is_allowed(unsigned allow, const bp_tensor_finding *finding)
            (fault == BP_TENSOR_SHAPE && (allow & BP_ALLOW_SHAPE) != 0);
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
 static void blame(matching *g, bp_tensor_finding finding)
 {
     finding.allowed = is_allowed(g->m->allow, &finding);
@@ -260,6 +265,25 @@ static void find_pieces(matching *g, size_t index, const bp_tensor_rule *rule)
     wanted->view.entry = faulty ? NULL : wanted->view.entry;
 }
 
+/* A parameter of experts that the file has in blocks. */
+static bool find_mxfp4(const matching *g, size_t index)
+{
+    bp_wanted *wanted = &g->m->wanted[index];
+    char name[BP_TENSOR_NAME_MAX];
+    bp_mxfp4 mx = {.in = 0};
+    bool found = false;
+    for (size_t i = 0; wanted->rank == 3 && !found && i < g->m->naming->rule_count; i++) {
+        const bp_tensor_rule *rule = &g->m->naming->rules[i];
+        found = rule->form == BP_LAYOUT_PLAIN &&
+                bp_name_rewrite(rule->ours, rule->theirs, wanted->name, name, sizeof name) &&
+                bp_mxfp4_find(g->m->set, name, wanted->shape, (uint64_t)index + 1, &mx);
+    }
+    if (found) {
+        bp_tensor_view_mxfp4(&wanted->view, &mx);
+    }
+    return found;
+}
+
 static bp_status tensor_match_find(matching *g, size_t index)
 {
     bp_wanted *wanted = &g->m->wanted[index];
@@ -269,6 +293,9 @@ static bp_status tensor_match_find(matching *g, size_t index)
     wanted->view.entry = NULL;
     bp_tensor_finding finding = {
         .fault = BP_TENSOR_MISSING, .tensor = wanted->name, .wanted = wanted};
+    if (rule == NULL && find_mxfp4(g, index)) {
+        return BP_OK;
+    }
     if (rule == NULL) {
         blame(g, finding);
         return BP_OK;
@@ -326,6 +353,49 @@ static bp_status judge_twin(matching *g, uint32_t part, const bp_tensor_entry *e
     return BP_OK;
 }
 
+uint64_t bp_tensor_layers(const bp_wanted *list, size_t count)
+{
+    static const char prefix[] = "model.layers.";
+    uint64_t layers = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t number = 0;
+        if (strncmp(list[i].name, prefix, sizeof prefix - 1) != 0) {
+            continue;
+        }
+        for (const char *at = list[i].name + sizeof prefix - 1; is_digit(*at); at++) {
+            number = 10 * number + (uint64_t)(*at - '0');
+        }
+        layers = number >= layers ? number + 1 : layers;
+    }
+    return layers;
+}
+
+/* Whether the tensor's name goes with the pattern, which has ^ for a number. */
+static bool matches_behind(const char *pattern, uint64_t number, const char *name)
+{
+    const char *rest = strchr(pattern, '^');
+    const size_t before = (size_t)(rest - pattern);
+    uint64_t found = 0;
+    if (strncmp(pattern, name, before) != 0 || !is_digit(name[before]) || number == 0) {
+        return false;
+    }
+    for (name += before; is_digit(*name) && found <= number; name++) {
+        found = 10 * found + (uint64_t)(*name - '0');
+    }
+    return found == number && bp_name_matches(rest + 1, name);
+}
+
+bool bp_tensor_ignored(const bp_tensor_naming *naming, uint64_t layers, const char *name)
+{
+    bool ignored = false;
+    for (size_t i = 0; !ignored && i < naming->ignored_count; i++) {
+        const char *pattern = naming->ignored[i];
+        ignored = strchr(pattern, '^') != NULL ? matches_behind(pattern, layers, name)
+                                               : bp_name_matches(pattern, name);
+    }
+    return ignored;
+}
+
 /* A tensor that no parameter claimed. */
 static bp_status judge(matching *g, uint32_t part, const bp_tensor_entry *entry)
 {
@@ -335,10 +405,8 @@ static bp_status judge(matching *g, uint32_t part, const bp_tensor_entry *entry)
             return judge_twin(g, part, entry, &naming->twins[i]);
         }
     }
-    for (size_t i = 0; i < naming->ignored_count; i++) {
-        if (bp_name_matches(naming->ignored[i], entry->name)) {
-            return BP_OK;
-        }
+    if (bp_tensor_ignored(naming, bp_tensor_layers(g->m->wanted, g->m->count), entry->name)) {
+        return BP_OK;
     }
     blame(g, (bp_tensor_finding){BP_TENSOR_UNEXPECTED, entry->name, .entry = entry});
     return BP_OK;
@@ -394,11 +462,6 @@ typedef struct capture {
     size_t digit_count;
     span star;
 } capture;
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
 
 /* Matches the pattern up to its star or end; *name moves past what was matched. */
 static const char *match_plain(const char *pattern, const char **name, capture *found)

@@ -35,6 +35,7 @@ typedef struct bp_wanted {
     uint32_t rank;
     uint64_t shape[BP_RANK_MAX];
     bool dense;          /* a dense layer's in the blocks: what quantising quantises */
+    bool input_major;    /* bp_parameter_info: of experts' matrices (in, out) */
     bp_tensor_view view; /* entry is NULL where nothing was found */
 } bp_wanted;
 
@@ -74,6 +75,14 @@ bp_status bp_tensor_match(const bp_match *match) BP_MUST_CHECK;
  * tensor lies there. NULL when there is none or it does not fit. */
 const bp_tensor_rule *bp_tensor_name(const bp_tensor_naming *naming, const char *ours,
                                      char theirs[BP_TENSOR_NAME_MAX]);
+
+/* The number of layers of a model with these parameters: one more than the highest of
+ * "model.layers.N."; 0: none has such a name. */
+uint64_t bp_tensor_layers(const bp_wanted *list, size_t count);
+
+/* Whether a tensor is one of those that no model of the family has a use for. In such a pattern ^
+ * is the number of layers: the layer behind the last one, which predicts further tokens. */
+bool bp_tensor_ignored(const bp_tensor_naming *naming, uint64_t layers, const char *name);
 
 /* Patterns over tensor names, with which tables say how a family's tensors are called.
  *

@@ -103,6 +103,21 @@ void bp_tensor_view_codes(bp_tensor_view *view, const bp_bnb *bnb, bool input_ma
     }
 }
 
+void bp_tensor_view_mxfp4(bp_tensor_view *view, const bp_mxfp4 *mx)
+{
+    const uint64_t experts = mx->blocks.entry->shape[0];
+    *view = (bp_tensor_view){.entry = mx->blocks.entry,
+                             .part = mx->blocks.part,
+                             .rank = 3,
+                             .shape = {experts, mx->in, mx->out},
+                             .mx = *mx};
+}
+
+bool bp_tensor_view_scattered(const bp_tensor_view *view)
+{
+    return view->transposed || view->mx.blocks.entry != NULL;
+}
+
 void bp_tensor_view_pieces(bp_tensor_view *view, uint32_t part, const bp_tensor_entry *entry,
                            const bp_tensor_pieces *pieces)
 {
@@ -128,7 +143,9 @@ bool bp_tensor_view_transpose(bp_tensor_view *view, bp_tensor_layout form, bp_te
 
 bp_dtype bp_tensor_view_dtype(const bp_tensor_view *view)
 {
-    return view->bnb.form != BP_QUANTISED_NONE ? view->bnb.dtype : view->entry->dtype;
+    return view->bnb.form != BP_QUANTISED_NONE ? view->bnb.dtype
+           : view->mx.blocks.entry != NULL     ? BP_BF16
+                                               : view->entry->dtype;
 }
 
 uint64_t bp_tensor_view_elements(const bp_tensor_view *view)
@@ -400,6 +417,11 @@ bp_status bp_tensor_view_read(bp_tensor_set *set, const bp_tensor_view *view, ui
         return bp_error_set(set->error, BP_ERR_USAGE, where,
                             "a stretch is not inside the tensor, or the work memory is too small",
                             view->entry->name);
+    }
+    if (view->mx.blocks.entry != NULL) {
+        bool fits;
+        BP_TRY(bp_mxfp4_read(set, &view->mx, first, count, to, out, &fits));
+        return fits ? BP_OK : too_large(&p);
     }
     if (view->out.rule != NULL) {
         return pull_taken(&p, first, count, out);

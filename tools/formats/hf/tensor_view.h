@@ -8,6 +8,7 @@
 
 #include "core/ops/convert.h"
 #include "tools/formats/hf/bnb.h"
+#include "tools/formats/hf/mxfp4.h"
 #include "tools/formats/family/tensor_naming.h"
 #include "tools/formats/hf/tensor_pieces.h"
 #include "tools/formats/hf/tensor_set.h"
@@ -28,6 +29,7 @@ typedef struct bp_tensor_view {
     uint64_t absent;  /* zeros of the view before the file's first element */
     int32_t raised;   /* what is added to each element of the file */
     bp_bnb bnb;       /* where the file holds codes: its (out, in) is then the file's order */
+    bp_mxfp4 mx;      /* where it has experts' blocks: entry and part are their first tensor's */
     bp_tensor_pieces in;  /* where the file has pieces: entry and part are the first one's */
     bp_tensor_pieces out; /* the view is tensor `index` of these, into which the parameter goes */
     uint64_t index;
@@ -48,6 +50,12 @@ bool bp_tensor_view_of(bp_tensor_view *view, uint32_t part, const bp_tensor_entr
 /* The same of a quantised weight, whose matrix is (out, in); `input_major`: the parameter is (in,
  * out). */
 void bp_tensor_view_codes(bp_tensor_view *view, const bp_bnb *bnb, bool input_major);
+
+/* The same of experts' blocks. */
+void bp_tensor_view_mxfp4(bp_tensor_view *view, const bp_mxfp4 *mx);
+
+/* Whether a stretch of the view lies scattered over the file, so that long ones are read faster. */
+bool bp_tensor_view_scattered(const bp_tensor_view *view);
 
 /* The same of pieces, of which the entry is the first; and a view of a parameter changed into its
  * tensor `index` of those that a file keeps it in. */

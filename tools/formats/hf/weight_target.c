@@ -243,14 +243,12 @@ const char *bp_carried_name(bp_staging *room, const char *first, const char *the
     return name;
 }
 
-bool bp_weight_carried(const bp_tensor_naming *naming, const bp_tensor_entry *entry)
+bool bp_weight_carried(const bp_tensor_naming *naming, uint64_t layers,
+                       const bp_tensor_entry *entry)
 {
-    bool goes = false;
+    bool goes = bp_tensor_ignored(naming, layers, entry->name);
     if (bp_name_matches("*.num_batches_tracked", entry->name)) {
         return false;
-    }
-    for (size_t i = 0; i < naming->ignored_count; i++) {
-        goes = goes || bp_name_matches(naming->ignored[i], entry->name);
     }
     for (size_t i = 0; i < naming->twin_count; i++) {
         goes = goes && strcmp(naming->twins[i].theirs, entry->name) != 0;
@@ -264,6 +262,7 @@ static bp_status list_others(const writing *w, const bp_weight_target *target, b
                              const char *first, bp_tensor_entry *entries, size_t *count)
 {
     const bp_tensor_set *set = w->source->set;
+    const uint64_t layers = bp_tensor_layers(w->source->list, w->source->count);
     size_t all = 0;
     uint32_t part;
     *count = 0;
@@ -272,7 +271,7 @@ static bp_status list_others(const writing *w, const bp_weight_target *target, b
     }
     for (size_t i = 0; i < all; i++) {
         const bp_tensor_entry *entry = tensor_of(set, i, &part);
-        if (!bp_weight_carried(w->naming, entry)) {
+        if (!bp_weight_carried(w->naming, layers, entry)) {
             continue;
         }
         if (entries != NULL) {

@@ -52,7 +52,8 @@ const char *bp_carried_name(bp_staging *room, const char *first, const char *the
 
 /* Whether a tensor of a matched set is no parameter's and goes along where names stay as they are.
  * Counts of batches do by themselves. */
-bool bp_weight_carried(const bp_tensor_naming *naming, const bp_tensor_entry *entry);
+bool bp_weight_carried(const bp_tensor_naming *naming, uint64_t layers,
+                       const bp_tensor_entry *entry);
 
 /* Writes model.safetensors, with quantised weights as bnb.h says, under Hugging Face's names (the
  * first rule of the naming), and beside them the counts of batches that the source has

@@ -284,8 +284,9 @@ static bp_status load_experts(const bp_lora *lora, bp_tensor_set *set, const bp_
     const bp_lora_part part = bp_adapter_part_of(lora, wanted->name, strlen(wanted->name));
     pair->rank = part.rank;
     pair->scale = (float)bp_adapter_scale(lora, part);
-    pair->in = wanted->shape[2];
-    pair->out = wanted->shape[1];
+    pair->turned = wanted->input_major;
+    pair->in = wanted->shape[pair->turned ? 1 : 2];
+    pair->out = wanted->shape[pair->turned ? 2 : 1];
     memcpy(end, a, sizeof a);
     BP_TRY(load_one(set, name, pair->experts * pair->rank, pair->in, room, &pair->a, error));
     memcpy(end, b, sizeof b);
@@ -459,8 +460,11 @@ static void merge_add_experts(const bp_merge_pair *pair, const bp_tensor_view *v
         uint64_t run = 0, element = first + i;
         element =
             pieces ? bp_tensor_pieces_element(&view->out, view->index, element, &run) : element;
-        const uint64_t row = element / pair->in, in = element % pair->in;
-        const uint64_t expert = row / pair->out, out = row % pair->out;
+        const uint64_t columns = pair->turned ? pair->out : pair->in;
+        const uint64_t rows = pair->turned ? pair->in : pair->out;
+        const uint64_t expert = element / columns / rows;
+        const uint64_t row = element / columns % rows, column = element % columns;
+        const uint64_t in = pair->turned ? row : column, out = pair->turned ? column : row;
         const float *a = pair->a + expert * pair->rank * pair->in + in;
         const float *b = pair->b + out * pair->rank * pair->experts + expert;
         float sum = 0.0f;

@@ -179,7 +179,8 @@ static void row_test(bp_kernel kernel)
         kernel == BP_KERNEL_attention_biased_backward || kernel == BP_KERNEL_relative_bias ||
         kernel == BP_KERNEL_relative_bias_backward ||
         kernel == BP_KERNEL_attention_disentangled_forward ||
-        kernel == BP_KERNEL_attention_disentangled_backward) {
+        kernel == BP_KERNEL_attention_disentangled_backward ||
+        (kernel >= BP_KERNEL_attention_sinks && kernel <= BP_KERNEL_attention_sinks_slots)) {
         skip(); /* of the host alone: a plan with it is refused */
     }
     if (kernel == BP_KERNEL_matmul_fp8) {

@@ -78,7 +78,8 @@ static bool hosts_alone(bp_kernel kernel)
            kernel == BP_KERNEL_attention_biased_backward || kernel == BP_KERNEL_relative_bias ||
            kernel == BP_KERNEL_relative_bias_backward ||
            kernel == BP_KERNEL_attention_disentangled_forward ||
-           kernel == BP_KERNEL_attention_disentangled_backward;
+           kernel == BP_KERNEL_attention_disentangled_backward ||
+           (kernel >= BP_KERNEL_attention_sinks && kernel <= BP_KERNEL_attention_sinks_slots);
 }
 
 /* Scalars of zeros: nothing to do, except for the kernels that always write something. */

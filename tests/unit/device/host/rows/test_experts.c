@@ -538,6 +538,120 @@ static void runs_are_summed_on(kernel_device *on)
 /* verifies device-3.0681 */
 TEST_ON_HOST(runs_are_summed)
 
+/* In the rows of each expert its bias; and the sums of rows, by weight where there are weights. */
+static void rows_have_biases_on(kernel_device *on)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        kernel_case c;
+        kernel_random_case(&c, on->device, BP_KERNEL_expert_bias, seed);
+        kernel_case_run(&c, on);
+        const bp_expert_bias_scalars *s = (const void *)c.scalars;
+        where w = where_of(AT(&c, expert_bias, order), &c);
+        const float *bias = AT(&c, expert_bias, bias), *y = AT(&c, expert_bias, y);
+        for (int64_t r = 0; r < s->rows * s->top; r++) {
+            assert_memory_equal(y + r * s->width, bias + expert_of(&w, r) * s->width,
+                                (size_t)s->width * sizeof *y);
+        }
+        kernel_case_free(&c);
+        kernel_random_case(&c, on->device, BP_KERNEL_expert_bias_backward, seed);
+        const bp_expert_bias_backward_scalars *b = (const void *)c.scalars;
+        const int64_t count = b->experts * b->width;
+        float *got = AT(&c, expert_bias_backward, d_bias);
+        float *before = malloc((size_t)count * sizeof *before);
+        memcpy(before, got, (size_t)count * sizeof *before);
+        kernel_case_run(&c, on);
+        w = where_of(AT(&c, expert_bias_backward, order), &c);
+        const float *d_y = AT(&c, expert_bias_backward, d_y);
+        const float *weights = AT(&c, expert_bias_backward, weights);
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t e = i / b->width;
+            double want = b->accumulate != 0 ? (double)before[i] : 0.0;
+            for (int64_t r = w.begins[e]; r < w.begins[e + 1]; r++) {
+                want += (weights != NULL ? (double)weights[w.choices[r]] : 1.0) *
+                        (double)d_y[r * b->width + i % b->width];
+            }
+            near((double)got[i], want, 100.0);
+        }
+        free(before);
+        kernel_case_free(&c);
+    }
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(rows_have_biases)
+
+static void weights_have_their_part_of_biases_on(kernel_device *on)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        kernel_case c;
+        kernel_random_case(&c, on->device, BP_KERNEL_expert_bias_weights, seed);
+        const bp_expert_bias_weights_scalars *s = (const void *)c.scalars;
+        const int64_t count = s->rows * s->top;
+        float *got = AT(&c, expert_bias_weights, d_weights);
+        float *before = malloc((size_t)count * sizeof *before);
+        memcpy(before, got, (size_t)count * sizeof *before);
+        kernel_case_run(&c, on);
+        const where w = where_of(AT(&c, expert_bias_weights, order), &c);
+        const float *d_y = AT(&c, expert_bias_weights, d_y);
+        const float *bias = AT(&c, expert_bias_weights, bias);
+        for (int64_t r = 0; r < count; r++) {
+            double want = (double)before[w.choices[r]];
+            for (int64_t i = 0; i < s->width; i++) {
+                want +=
+                    (double)bias[expert_of(&w, r) * s->width + i] * (double)d_y[r * s->width + i];
+            }
+            near((double)got[w.choices[r]], want, 50.0);
+        }
+        free(before);
+        kernel_case_free(&c);
+    }
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(weights_have_their_part_of_biases)
+
+static double clamped(double gate, double up, double alpha, double limit)
+{
+    const double g = fmin(gate, limit), u = fmax(-limit, fmin(up, limit));
+    return (u + 1.0) * g / (1.0 + exp(-alpha * g));
+}
+
+/* The values that transformers gives, and the gradients of differences of the formula in double. */
+static void gates_are_clamped_on(kernel_device *on)
+{
+    const float pairs[] = {1.0f, 2.0f, 9.0f, 9.0f, -9.0f, -9.0f, 0.5f, -3.0f};
+    const double right[] = {2.53738737, 55.9996262, 1.2019e-5, -0.70077687};
+    const bp_clamped_forward_scalars four = {.count = 4, .alpha = 1.702, .limit = 7.0};
+    kernel_case c;
+    kernel_shaped_case(&c, on->device, BP_KERNEL_clamped_forward, &four, 0, 1);
+    memcpy(AT(&c, clamped_forward, x), pairs, sizeof pairs);
+    kernel_case_run(&c, on);
+    for (int64_t i = 0; i < four.count; i++) {
+        near((double)((const float *)AT(&c, clamped_forward, y))[i], right[i], 0.5);
+    }
+    kernel_case_free(&c);
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        kernel_random_case(&c, on->device, BP_KERNEL_clamped_backward, seed);
+        const bp_clamped_backward_scalars *s = (const void *)c.scalars;
+        const size_t count = (size_t)s->count;
+        float *x = malloc(2 * count * sizeof *x + 1);
+        memcpy(x, AT(&c, clamped_backward, x), 2 * count * sizeof *x); /* d_x may lie there */
+        kernel_case_run(&c, on);
+        const float *d_y = AT(&c, clamped_backward, d_y), *d_x = AT(&c, clamped_backward, d_x);
+        for (size_t i = 0; i < count; i++) {
+            const double g = (double)x[2 * i], u = (double)x[2 * i + 1], h = 1e-6;
+            const double by_gate =
+                clamped(g + h, u, s->alpha, s->limit) - clamped(g - h, u, s->alpha, s->limit);
+            const double by_up =
+                clamped(g, u + h, s->alpha, s->limit) - clamped(g, u - h, s->alpha, s->limit);
+            near((double)d_x[2 * i], (double)d_y[i] * by_gate / (2.0 * h), 10.0);
+            near((double)d_x[2 * i + 1], (double)d_y[i] * by_up / (2.0 * h), 10.0);
+        }
+        free(x);
+        kernel_case_free(&c);
+    }
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(gates_are_clamped)
+
 static void rows_have_gates_on(kernel_device *on)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -582,6 +696,9 @@ int main(void)
         cmocka_unit_test(groups_are_chosen),
         cmocka_unit_test(scores_have_their_derivative),
         cmocka_unit_test(any_scores_choose),
+        cmocka_unit_test(rows_have_biases),
+        cmocka_unit_test(weights_have_their_part_of_biases),
+        cmocka_unit_test(gates_are_clamped),
         cmocka_unit_test(rows_are_in_order),
         cmocka_unit_test(rows_go_and_come_back),
         cmocka_unit_test(weights_have_their_derivative),

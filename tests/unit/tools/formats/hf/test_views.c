@@ -462,6 +462,100 @@ static void codes_of_other_shapes_are_refused(void **state)
     }
 }
 
+static unsigned char *bytes_of(made_tensors *made, const char *name, uint32_t rank,
+                               const uint64_t *shape)
+{
+    made_tensor *tensor = made_add(made, name, BP_U8, rank, shape);
+    return tensor->bytes;
+}
+
+static const bp_tensor_rule all_names[] = {{"*", "*", BP_LAYOUT_PLAIN}};
+static const bp_tensor_naming any_naming = {all_names, 1, NULL, 0, NULL, 0};
+
+static bp_status match_blocks(fixture *d, bp_wanted *wanted)
+{
+    const bp_match match = {.set = &d->set,
+                            .naming = &any_naming,
+                            .wanted = wanted,
+                            .count = 1,
+                            .heads = two_and_one,
+                            .work = {d->work, sizeof d->work}};
+    return bp_tensor_match(&match);
+}
+
+/* Blocks of MXFP4 with the numbers that e2m1 has, times 2^(scale - 127), of (experts, out, in) as
+ * the parameter (experts, in, out); the first six bytes are those that transformers' conversion was
+ * asked about. */
+/* verifies formats-30.16f4 */
+static void blocks_of_experts_are_seen_as_what_they_stand_for(void **state)
+{
+    (void)state;
+    enum { EXPERTS = 3, OUT = 5, IN = 64, COUNT = EXPERTS * OUT * IN };
+    static const uint8_t first[] = {1, 18, 35, 52, 69, 86};
+    static const float right[] = {.125f, 0,     .25f, .125f, .375f, .25f,
+                                  .5f,   .375f, .75f, .5f,   1,     .75f};
+    static const double numbers[] = {0, .5, 1, 1.5, 2, 3, 4, 6, 0, -.5, -1, -1.5, -2, -3, -4, -6};
+    fixture *d = fixture_new();
+    unsigned char *codes = bytes_of(&d->made, "a.x_blocks", 4, (uint64_t[]){EXPERTS, OUT, 2, 16});
+    unsigned char *scales = bytes_of(&d->made, "a.x_scales", 3, (uint64_t[]){EXPERTS, OUT, 2});
+    for (uint32_t i = 0; i < COUNT / 2; i++) {
+        codes[i] = (unsigned char)(i < sizeof first ? first[i] : 37 * i + i / 16);
+        scales[i / 16] = (unsigned char)(i < 16 ? 125 : 118 + 7 * (i / 16) % 20);
+    }
+    float wanted[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++) { /* of the parameter */
+        const uint32_t expert = i / (IN * OUT), in = i / OUT % IN, out = i % OUT;
+        const uint32_t at = (expert * OUT + out) * IN + in;
+        wanted[i] =
+            (float)ldexp(numbers[codes[at / 2] >> 4 * (at % 2) & 15], scales[at / 32] - 127);
+        assert_true(i % OUT != 0 || i / OUT >= 12 || wanted[i] == right[i / OUT]);
+    }
+    fixture_open(d);
+    bp_wanted x = {.name = "a.x", .rank = 3, .shape = {EXPERTS, IN, OUT}};
+    assert_int_equal(match_blocks(d, &x), BP_OK);
+    assert_true(bp_tensor_view_scattered(&x.view));
+    assert_int_equal(bp_tensor_view_dtype(&x.view), BP_BF16);
+    check_stretches(d, &x.view, wanted);
+    uint16_t halves[COUNT];
+    assert_int_equal(read(d, &x.view, 0, COUNT, BP_BF16, halves), BP_OK);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        assert_true(bp_f32_from_bf16(halves[i]) == wanted[i]);
+    }
+    bp_wanted turned = {.name = "a.x", .rank = 3, .shape = {EXPERTS, OUT, IN}};
+    assert_int_equal(match_blocks(d, &turned), BP_ERR_DATA);
+    fixture_free(d);
+}
+
+/* What no float of 16 bits holds is named; so are blocks without scales. */
+/* verifies formats-30.16f4 */
+static void blocks_of_experts_that_are_wrong_are_named(void **state)
+{
+    (void)state;
+    for (int lacks = 0; lacks < 2; lacks++) {
+        fixture *d = fixture_new();
+        float values[64];
+        uint16_t halves[64];
+        unsigned char *codes = bytes_of(&d->made, "a.x_blocks", 4, (uint64_t[]){1, 2, 1, 16});
+        unsigned char *scales = bytes_of(&d->made, "a.x_scales", 3, (uint64_t[]){1, 2, 1});
+        memset(codes, 0x77, 32);
+        scales[0] = scales[1] = 145; /* 6 * 2^18 */
+        if (lacks != 0) {
+            made_drop(&d->made, "a.x_scales");
+        }
+        fixture_open(d);
+        bp_wanted x = {.name = "a.x", .rank = 3, .shape = {1, 32, 2}};
+        assert_int_equal(match_blocks(d, &x), lacks != 0 ? BP_ERR_DATA : BP_OK);
+        if (lacks == 0) {
+            assert_int_equal(read(d, &x.view, 0, 64, BP_F32, values), BP_OK);
+            assert_true(values[63] == 1572864.0f);
+            assert_int_equal(read(d, &x.view, 0, 64, BP_F16, halves), BP_ERR_DATA);
+        } else {
+            assert_non_null(strstr(d->set.error->text, "missing"));
+        }
+        fixture_free(d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -476,6 +570,8 @@ int main(void)
         cmocka_unit_test(rows_before_the_first_are_left_out),
         cmocka_unit_test(stretches_that_are_not_there_are_refused),
         cmocka_unit_test(codes_of_other_shapes_are_refused),
+        cmocka_unit_test(blocks_of_experts_are_seen_as_what_they_stand_for),
+        cmocka_unit_test(blocks_of_experts_that_are_wrong_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
