@@ -11,7 +11,7 @@ mapfile -t lines < <(sed -n '/^## A first fine-tune/,/^## Two/s/^    bedplate //
 check $? "README.md has five lines of a first fine-tune"
 families=$(sed -n 's/^FAMILY(\(.*\))$/\1/p' tools/formats/family/families.def | grep -vxE 'mlp|cnn|rnn|resnet|vit|mobilenet_v2|nomic_bert|m?t5')
 [[ -n ${BP_TEST_LONG:-} ]] ||
-    families='gpt2 llama qwen3 gemma3 phi3 gpt_neox cohere2 qwen3_moe glm4_moe granitemoehybrid starcoder2 bert mpnet deberta modernbert'
+    families='gpt2 llama qwen3 gemma3 phi3 gpt_neox cohere2 qwen3_moe glm4_moe gpt_oss granitemoehybrid starcoder2 bert mpnet deberta modernbert'
 [[ -z ${BP_TEST_SHORT:-} ]] || families='gpt2 gemma3 phi3 modernbert'
 declare -A from=([gpt2]=tiny [llama]=tiny-llama [qwen2]=tiny-llama [qwen3]=tiny-qwen3 [mistral]=tiny-mistral
     [smollm3]=tiny-smollm3 [granite]=tiny-granite [olmo2]=tiny-olmo2 [qwen2_moe]=tiny-qwen2-moe [qwen3_moe]=tiny-qwen3-moe [olmoe]=tiny-olmoe [mixtral]=tiny-mixtral [gemma]=tiny-gemma [gemma2]=tiny-gemma2
