@@ -278,8 +278,11 @@ def check_checkpoints(record, directory):
     count = 0
     for name in sorted(os.listdir(directory)):
         state = os.path.join(directory, name, "state.safetensors")
-        if not re.fullmatch(r"checkpoint-\d+", name) or not os.path.exists(state):
+        if not re.fullmatch(r"checkpoint-\d+", name):
             continue
+        for path in (state, os.path.join(directory, name, "model.safetensors")):
+            if not os.path.exists(path):
+                raise Wrong(f"{path}: damaged: the file is missing")
         keys = metadata(state)
         told = record.states.get(int(name[11:]))
         if told is not None and told != keys["state_digest"]:

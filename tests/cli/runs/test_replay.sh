@@ -214,6 +214,15 @@ for tensor in embed_tokens.lora_embedding_A layers.1.mlp.experts.lora_B.weight l
     pricked "$work/adapted" adapter_model.safetensors "base_model.model.model.$tensor"
 done
 
+# A checkpoint of which a file is missing is damaged for both checkers, also an older one.
+for file in model state; do
+    rm -rf "$work/lacks" && cp -r "$run_dir" "$work/lacks" && rm "$work/lacks/checkpoint-5/$file.safetensors"
+    expect 4 'a checkpoint in this directory is damaged' verify "$work/lacks"
+    python3 tools/record_check.py "$work/lacks" >"$work/.out" 2>"$work/.err"
+    [[ $? -eq 4 && $(cat "$work/.err") == *"checkpoint-5/$file.safetensors: damaged: the file is missing"* ]]
+    check $? "the second checker misses $file.safetensors" "$(cat "$work/.out" "$work/.err")"
+done
+
 # Examples, a pipe of learned rows, and a run that was continued; half precision with loss scaling.
 for i in $(seq 1 40); do echo "{\"text\": \"line $i of them\", \"label\": $((i % 2))}"; done >"$work/rows.jsonl"
 expect 0 '' train --model tiny-bert --task classification --data "$work/rows.jsonl" --data-format jsonl --max-seq-length 16 \
