@@ -133,6 +133,10 @@ check $? "and nothing is made"
 # What a model cannot learn is refused as well; a model without the head is not asked to judge.
 expect 2 'chat.jsonl holds conversations .*cannot learn them.*found masked-lm' train --model tiny-bert --data "$work/chat.jsonl" --output-dir "$work/x"
 expect 2 'kto.jsonl holds judged completions .*cannot learn them.*found masked-lm' train --model tiny-bert --data "$work/kto.jsonl" --output-dir "$work/x"
+printf 'text;label\nI loved it, really.;good\nbad;bad\n' >"$work/semicolons.csv"
+for model in tiny tiny-bert; do
+    expect 4 'semicolons.csv: the columns are parted by another character: found ;, expected commas' plan --model $model --data "$work/semicolons.csv"
+done
 echo '{"prompt": "2+2=", "answer": "4"}' >"$work/asked.jsonl"
 expect 2 'asked.jsonl holds prompts with answers .*columns prompt and answer.*found causal-lm, expected grpo' plan --model tiny --data "$work/asked.jsonl"
 expect 0 'arena' plan --model tiny --task grpo --max-completion-length 4 --data "$work/asked.jsonl" --reward exact

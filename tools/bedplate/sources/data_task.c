@@ -766,6 +766,30 @@ static void task_note_rows(const task_look *look, settings *set)
     set->row_pairs = look->form == ROW_LABELLED && look->pairs;
 }
 
+/* A table whose first line has semicolons and no comma, as spreadsheets of many countries write. */
+static bp_status task_check_commas(task_look *look)
+{
+    bp_error unheard = {.code = BP_OK}, *error = &look->s.error;
+    bp_data_reader reader = task_reader(&look->files, 0, look->scratch, &unheard);
+    const unsigned char *bytes;
+    size_t count = 0;
+    if (look->form != ROW_OTHER || look->files.data.format != BP_DATA_CSV ||
+        bp_data_reader_begin(&reader) != BP_OK ||
+        bp_data_look(&reader, 0, &bytes, &count) != BP_OK) {
+        return BP_OK;
+    }
+    const char *end = memchr(bytes, '\n', count);
+    const size_t line = end != NULL ? (size_t)(end - (const char *)bytes) : count;
+    if (memchr(bytes, ';', line) == NULL || memchr(bytes, ',', line) != NULL) {
+        return BP_OK;
+    }
+    const bp_status status = bp_error_set(
+        error, BP_ERR_DATA, where, "the columns are parted by another character", reader.path);
+    bp_error_found(error, ";", 1);
+    bp_error_right(error, "commas, or tabs in a .tsv");
+    return status;
+}
+
 /* What was found becomes the settings'. */
 static bp_status task_apply(task_look *look, settings *set)
 {
@@ -885,7 +909,8 @@ bp_status data_task_resolve(settings *set)
     if (task_open(look, set)) {
         look->form = task_find_form(look);
         task_note_rows(look, set);
-        status = task_apply(look, set);
+        status = task_check_commas(look);
+        status = status == BP_OK ? task_apply(look, set) : status;
     } else if (look->files.lost) {
         status = look->s.error.code; /* the command would find the rest of it */
     }
