@@ -45,6 +45,14 @@ run train --model "$work/minus" --task masked-lm --data "$work/text.txt" --max-s
 [[ $code -eq 0 ]] && grep -q -- '"max_relative_positions": -1' "$work/minus/config.json" &&
     ! grep -q 'max_relative_positions' "$work/y-deberta/config.json"
 check $? "deberta: no null for distances" "$err$(cat "$work/y-deberta/config.json")"
+# Distances that have no bucket are the file's fault.
+mkdir "$work/near" && sed 's/"max_relative_positions": [0-9]*/"max_relative_positions": 3/' "$work/x-deberta/config.json" >"$work/near/config.json"
+expect 4 'max_relative_positions: a value is below its range: found 3' plan --task masked-lm --model "$work/near"
+t5='{"model_type": "t5", "architectures": ["T5EncoderModel"], "d_model": 32, "d_kv": 8, "d_ff": 64, "num_heads": 4, "num_layers": 1, "vocab_size": 256'
+echo "$t5, \"relative_attention_num_buckets\": 3}" >"$work/near/config.json"
+expect 4 'relative_attention_num_buckets: this value is not supported: found 3' plan --task embedding --model "$work/near"
+echo "$t5, \"relative_attention_max_distance\": 8}" >"$work/near/config.json"
+expect 4 'relative_attention_max_distance: a value is below its range: found 8' plan --task embedding --model "$work/near"
 # ModernBERT's older and newer words.
 sed 's/"global_rope_theta": 1.6e+05,/"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 160000.0},/
     s/"local_rope_theta": 1e+04,/"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}},/

@@ -128,8 +128,30 @@ static void each_fault_is_let_pass_by_its_flag(void **state)
     }
 }
 
+/* Patterns with ^ are of the layer behind the last one alone. */
+/* verifies formats-2.1f4a */
+static void the_layer_behind_the_last_is_passed_over(void **state)
+{
+    (void)state;
+    static const char *const patterns[] = {"*.inv_freq", "blk.^.*"};
+    const bp_tensor_naming behind = {NULL, 0, patterns, 2, NULL, 0};
+    const bp_wanted list[] = {
+        {.name = "model.layers.9.a"}, {.name = "model.layers.10.b"}, {.name = "model.norm.weight"}};
+    assert_int_equal(bp_tensor_layers(list, 3), 11);
+    assert_int_equal(bp_tensor_layers(list + 2, 1), 0);
+    assert_true(bp_tensor_ignored(&behind, 11, "blk.11.a"));
+    assert_true(bp_tensor_ignored(&behind, 11, "x.inv_freq"));
+    assert_false(bp_tensor_ignored(&behind, 11, "blk.10.a"));
+    assert_false(bp_tensor_ignored(&behind, 11, "blk.12.a"));
+    assert_false(bp_tensor_ignored(&behind, 11, "blk.1.a"));
+    assert_false(bp_tensor_ignored(&behind, 11, "blk.111.a"));
+    assert_false(bp_tensor_ignored(&behind, 11, "blk.11"));
+    assert_false(bp_tensor_ignored(&behind, 0, "blk.0.a"));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_fault_is_let_pass_by_its_flag)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_fault_is_let_pass_by_its_flag),
+                                       cmocka_unit_test(the_layer_behind_the_last_is_passed_over)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
