@@ -55,7 +55,7 @@ static const bp_row rows[] = {
     ROW_COUNT_NULL("sliding_window", LLAMA(window), POSITIONS_MOST, 128, NONE, 0),
     ROW_REAL("swiglu_alpha", LLAMA(gate_alpha), 1e6, 1.702, NONE),
     /* gates and ups alternate where there is a limit */
-    {"swiglu_limit", BP_ROW_REAL, BP_ROLE_NONE, 0, LLAMA(gate_limit), 1e-6, 1e30, 7.0, NULL},
+    {"swiglu_limit", BP_ROW_REAL, BP_ROLE_NONE, 0, LLAMA(gate_limit), 1e-6, 1e12, 7.0, NULL},
     ROW_TIED(STACK(untied), true),
     ROW_LABELS,
     ROW_PROBLEM,
