@@ -155,7 +155,7 @@ every='two classes few names lists scores words texts prompts pairs kto chat tex
 accepted() {
     case ${1##*/} in
     embedder) echo two classes few names lists scores words ;; # it has no head that fills gaps
-    tiny-bert) echo two classes few names lists scores words texts prompts kto text sample ;;
+    tiny-bert) echo two classes few names lists scores words texts prompts text sample ;;
     answers) echo asks text ;;
     net) echo numbers ;;
     net-images) echo pets ;;
@@ -208,7 +208,7 @@ for kind in two classes names lists scores words texts prompts pairs kto chat te
     numbers) model=$work/net ;;
     pets) model=$work/net-images ;;
     asks) model=$work/answers ;;
-    pairs | chat) model=tiny-qwen3 ;;
+    pairs | chat | kto) model=tiny-qwen3 ;;
     *) model=tiny-bert ;;
     esac
     data=$(ls -d "$work/$kind".* "$work/$kind" 2>/dev/null | head -1)

@@ -383,7 +383,7 @@ for wrong in "--reward nonsense" "--reward-weights 1,2,3" "--reward-command true
     # shellcheck disable=SC2086
     same $wrong
 done
-expect 2 '--reward: completions need a reward' plan --task grpo --model tiny --max-seq-length 16 --max-completion-length 4
+expect 2 '--reward: the option is needed: --reward NAME' plan --task grpo --model tiny --max-seq-length 16 --max-completion-length 4
 expect 2 '--num-iterations: the option is for --task grpo' plan --model tiny --num-iterations 2
 expect 2 '--max-batch: the batch is the number of completions' plan "${how[@]:1}" --max-batch --arena 64MiB
 # Adapters, whose reference is the model without them, are not proposed beside another one.
@@ -409,7 +409,7 @@ how=("${how[@]/%places/1}")
 how=("${how[@]/%regex:*/1}")
 how=("${how[@]/%--max-grad-norm-weights/--seed}")
 how=("${how[@]/%1,0.01/42}")
-no 2 '--reward: completions need a reward' --seed 1
+no 2 '--reward: the option is needed: --reward NAME' --seed 1
 no 4 'the reward command ended, or said too much, before a hello line' --reward-command 'exit 3' --reward-timeout 5s
 
 cat >"$work/grader.sh" <<'END'

@@ -98,8 +98,8 @@ static bp_status functions_read(reward_set *rewards, const settings *set, bp_err
     memset(rewards, 0, sizeof *rewards);
     if (!reward_named(set)) {
         return bp_error_set(error, BP_ERR_USAGE, where,
-                            "completions need a reward: --reward NAME, --reward-model DIR or "
-                            "--reward-command COMMAND",
+                            "the option is needed: --reward NAME, --reward-model DIR or "
+                            "--reward-command COMMAND judges completions",
                             "--reward");
     }
     if (set->rewards.count > REWARD_FUNCTIONS_MAX) {
