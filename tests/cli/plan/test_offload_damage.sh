@@ -15,6 +15,13 @@ dd if=/dev/zero of="$file" bs=4096 count=1 oflag=direct status=none 2>/dev/null 
     [[ $(stat -f -c %T "$disk") != tmpfs ]] || offload+=(--offload-buffered)
 rm -f "$file"
 
+# overwritten PROCESS PAGES: random bytes in these pages of the file while the process stands still; 1 where it has ended.
+overwritten() {
+    kill -STOP "$1" 2>/dev/null || return
+    dd if=/dev/urandom of="$file" bs=4096 count="$2" conv=notrunc status=none
+    kill -CONT "$1"
+}
+
 # verifies run-41.18ee
 # damaged OPTIONS: the run is stopped behind its first checkpoints, and again and again all pages of the file but the last, which
 # says whose it is, are overwritten, until it ends: a page that it writes before it reads it does it no harm.
@@ -28,12 +35,7 @@ damaged() {
     wait_for 120 '[[ -e $work/out/checkpoint-4 ]]' "$pid"
     check $? "$* is saved" "$(tail -3 "$work/.err")"
     count=$(($(stat -c %s "$file") / 4096 - 1))
-    for ((i = 0; i < 500; i++)); do
-        kill -STOP "$pid" 2>/dev/null || break
-        dd if=/dev/urandom of="$file" bs=4096 count="$count" conv=notrunc status=none
-        kill -CONT "$pid"
-        sleep 0.05
-    done
+    wait_for 120 "! overwritten $pid $count" "$pid"
     kill "$pid" 2>/dev/null
     wait "$pid"
     code=$?
