@@ -91,6 +91,35 @@ check $? "a new tier is its owner's alone" "$err"
 rm -rf "$work/run"
 run "${words[@]}"
 check $code "and is known again" "$err"
+# What is no file is written into where it lies, or left as it is: a rename would put a file in its place. As root, on a
+# node like /dev/null; for everybody, on a pipe, a link to it and the link to standard output.
+lying=" eval.predictions rollout.output plan.html train.reward-log rollout.reward-log "
+nodes=(pipe to-pipe stream)
+mknod "$work/null" c 1 3 2>"$work/said" && nodes+=(null to-null)
+for name in "${!row[@]}"; do
+    [[ $lying == *" $name "* ]] && continue
+    for case in "${nodes[@]}"; do
+        rm -rf "$work/run" "$work/pipe" "$work/to-pipe" "$work/to-null" "$work/stream"
+        mkfifo "$work/pipe"
+        ln -s pipe "$work/to-pipe"
+        ln -s null "$work/to-null"
+        ln -s /proc/self/fd/1 "$work/stream"
+        kind=$(stat -c %F "$work/$case")$(stat -Lc %F "$work/${case#to-}")
+        read -ra words <<<"${row[$name]//@/$work/$case}"
+        timeout 60 "$program" "${words[@]}" >"$work/out" 2>"$work/said"
+        code=$?
+        [[ ($code -ne 0 && $code -ne 124) || $name == *logging-dir ]]
+        check $? "$name on $case is refused (exit $code)" "$(cat "$work/said")"
+        [[ $(stat -c %F "$work/$case")$(stat -Lc %F "$work/${case#to-}") == "$kind" ]]
+        check $? "$name leaves $case what it is" "$(ls -l "$work/$case")"
+    done
+done
+expect 2 'found a pipe, expected a file' tokenize --tokenizer "$work/model" --data "$work/data.txt" --output "$work/pipe"
+if [[ -c $work/null ]]; then
+    run eval --model "$work/classes" --data "$work/rows.jsonl" --predictions "$work/null"
+    [[ $code -eq 0 && -c $work/null ]]
+    check $? "what is written where it lies goes into a device" "$err"
+fi
 # Written twice, however it is spelled; and what is written first and renamed.
 expect 2 'metrics.*other|metrics.*another path' train "${learn[@]}" --output-dir "$work/run" --metrics "$work/run/../two" \
     --offload-buffered --offload "file:$work/two:64MB"

@@ -245,6 +245,15 @@ static void guard_option(guard *g, const option *which, path_role role)
     }
 }
 
+static bp_status guard_report(const guard *g, bp_error *error, bp_status status)
+{
+    char name[BP_ERROR_WORD_MAX];
+    snprintf(name, sizeof name, "--%s", g->option);
+    bp_error_prefix(error, name);
+    (void)report_error(error);
+    return status;
+}
+
 static bp_status guard_refuse(const guard *g)
 {
     bp_error error = {.code = BP_OK};
@@ -256,10 +265,49 @@ static bp_status guard_refuse(const guard *g)
         snprintf(found, sizeof found, "%s%s", strchr(g->by, ' ') != NULL ? "" : "--", g->by);
     bp_error_found(&error, found, length > 0 ? strnlen(found, sizeof found) : 0);
     bp_error_right(&error, "another path");
-    snprintf(found, sizeof found, "--%s", g->option);
-    bp_error_prefix(&error, found);
-    (void)report_error(&error);
-    return status;
+    return guard_report(g, &error, status);
+}
+
+/* Written from its beginning to its end where it lies, so that a device or a pipe takes it. What
+ * others write becomes the path by a rename, which would put a file in place of a device. */
+static bool guard_in_place(const option *which, unsigned command)
+{
+    return which->offset == AT(predictions) || which->offset == AT(html) ||
+           which->offset == AT(reward_log) ||
+           (which->offset == AT(output) && command == COMMAND_ROLLOUT);
+}
+
+/* What is there and may not be replaced by a file; NULL: nothing is, a file or a directory. */
+static const char *guard_special(const char *path)
+{
+    struct stat at, stream;
+    if (stat(path, &at) != 0 || S_ISDIR(at.st_mode)) {
+        return NULL;
+    }
+    /* /dev/stdout is a link, which a rename would replace. */
+    for (int i = 0; i <= STDERR_FILENO; i++) {
+        if (fstat(i, &stream) == 0 && stream.st_dev == at.st_dev && stream.st_ino == at.st_ino) {
+            return "a stream of this command";
+        }
+    }
+    return S_ISREG(at.st_mode)    ? NULL
+           : S_ISFIFO(at.st_mode) ? "a pipe"
+           : S_ISSOCK(at.st_mode) ? "a socket"
+                                  : "a device";
+}
+
+static bp_status guard_replaced(const guard *g)
+{
+    bp_error error = {.code = BP_OK};
+    const char *found = guard_special(g->path);
+    if (found == NULL) {
+        return BP_OK;
+    }
+    const bp_status status = bp_error_set(&error, BP_ERR_USAGE, "paths",
+                                          "a file would be put in place of what is there", g->path);
+    bp_error_found(&error, found, strlen(found));
+    bp_error_right(&error, "a file, or a path where nothing is");
+    return guard_report(g, &error, status);
 }
 
 /* One path that is written against all that others name. */
@@ -307,6 +355,9 @@ bp_status path_guard_check(const settings *set)
         if ((role == PATH_WRITTEN || role == PATH_WRITTEN_DIR) && guard_path(set, which, g.path)) {
             g.option = which->name;
             g.folder = role == PATH_WRITTEN_DIR;
+            if (!g.folder && !guard_in_place(which, set->command)) {
+                BP_TRY(guard_replaced(&g));
+            }
             BP_TRY(g.folder ? guard_folder(&g, which) : guard_file(&g, which));
         }
     }

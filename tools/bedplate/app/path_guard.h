@@ -7,6 +7,7 @@
 
 /* Refuses what would destroy what the run needs: a written path that is read as well, or written
  * twice, whichever way it is spelled (links, "..", the name that is written first and renamed).
+ * Refuses a device, a pipe or a stream of the command where a file would take its place as well.
  * Says so on stderr: BP_ERR_USAGE. */
 bp_status path_guard_check(const settings *set) BP_MUST_CHECK;
 
