@@ -68,7 +68,8 @@ void frozen_put(bp_text *text, const session *s, const frozen *f)
             shown++;
         }
     }
-    bp_text_string(text, f->tensors > shown ? ", ..), which saves " : "), which saves ");
+    bp_text_string(text, f->tensors > shown ? ", ..)" : ")");
+    bp_text_string(text, ", which saves at least ");
     bp_text_grouped(text, saved(s, f));
     bp_text_string(text, " bytes of arena\n");
 }

@@ -15,8 +15,8 @@ typedef struct frozen {
 /* Counts what is frozen in a planned session and plans once more without it. */
 bp_status frozen_find(session *s, frozen *out) BP_MUST_CHECK;
 
-/* "frozen 38,597,376 parameters of 1 tensor (NAME, ..), which saves N bytes of arena"; nothing when
- * nothing is frozen. */
+/* "frozen 38,597,376 parameters of 1 tensor (NAME, ..), which saves at least N bytes of arena": no
+ * layout without freezing needs less than f->arena_bytes. Nothing when nothing is frozen. */
 void frozen_put(bp_text *text, const session *s, const frozen *f);
 
 /* frozen_parameters, trainable_parameters, frozen_saved_bytes, and the list "frozen" of names. */
