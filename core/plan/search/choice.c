@@ -22,20 +22,25 @@ static bp_status choice_take(const bp_lender *memory, uint64_t bytes, void **out
     return memory->take(memory->user, bytes, out, error);
 }
 
+bp_status bp_choice_lend(const bp_fit_request *request, const bp_lender *memory, void **at,
+                         uint64_t *bytes, bp_error *error)
+{
+    BP_TRY(bp_spec_check(&request->spec, error));
+    const uint64_t scratch = bp_fit_scratch(request);
+    BP_TRY(choice_take(memory, scratch, at, error));
+    const bp_status status = bp_fit_count(request, *at, scratch, bytes, error);
+    memory->give_back(memory->user, *at, scratch);
+    BP_TRY(status);
+    return choice_take(memory, *bytes, at, error);
+}
+
 /* The fit's memory is large and is given back; only the schedule stays. */
 static bp_status choice_run_once(bp_choice *c, const bp_lender *memory, bp_error *error)
 {
-    const bp_spec *spec = &c->request.spec;
     void *at = NULL;
     uint64_t bytes = 0;
-    BP_TRY(bp_spec_check(spec, error));
-    const uint64_t scratch = bp_fit_scratch(&c->request);
-    BP_TRY(choice_take(memory, scratch, &at, error));
-    bp_status status = bp_fit_count(&c->request, at, scratch, &bytes, error);
-    memory->give_back(memory->user, at, scratch);
-    BP_TRY(status);
-    BP_TRY(choice_take(memory, bytes, &at, error));
-    status = bp_fit_run(&c->request, at, bytes, &c->fit, error);
+    BP_TRY(bp_choice_lend(&c->request, memory, &at, &bytes, error));
+    bp_status status = bp_fit_run(&c->request, at, bytes, &c->fit, error);
     const bool none_fits = status == BP_ERR_FIT && c->fit.best.batch != 0;
     const bool found = status == BP_OK || none_fits;
     c->fits = status == BP_OK;

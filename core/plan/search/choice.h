@@ -23,6 +23,11 @@ typedef struct bp_choice {
 bp_status bp_choice_run(bp_choice *c, const bp_fit_request *request, const bp_rates *calibrated,
                         const bp_lender *memory, bp_error *error) BP_MUST_CHECK;
 
+/* Counts what a fit of the request works in and borrows it: *bytes bytes at *at, which the caller
+ * gives back. On any status but BP_OK nothing stays borrowed. Cost: a count of one or two plans. */
+bp_status bp_choice_lend(const bp_fit_request *request, const bp_lender *memory, void **at,
+                         uint64_t *bytes, bp_error *error) BP_MUST_CHECK;
+
 #define BP_CHOICE_PROPOSALS 4
 
 /* What would have to be free besides, and the candidate that it gives. */

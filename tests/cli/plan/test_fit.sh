@@ -150,6 +150,8 @@ batch=$(json max_batch)
 check $? "the largest batch ($batch) is planned" "$out$err"
 expect 0 '.' plan --model tiny --arena 20MB --per-device-train-batch-size "$batch"
 expect 3 'does not fit' plan --model tiny --arena 20MB --per-device-train-batch-size $((batch + 1))
+# A net without a width has a largest batch too.
+expect 0 'batch [0-9]+ x 490 numbers' plan --model ds-cnn --arena 200MB --max-batch
 # Models that cannot have every memory option are offered the others.
 expect 3 'it would fit with --optim adamw_8bit' plan --model gru --arena 50MB
 

@@ -101,7 +101,7 @@ bp_status listing_map(bp_text *out, const bp_plan *plan, const char *title, bool
 /* What the page shows beside the device arena. */
 typedef struct page_more {
     const bp_plan *plan;
-    const frontier *curve;
+    const bp_frontier *curve;
     bp_status status; /* of the host arena's map */
 } page_more;
 
@@ -120,7 +120,7 @@ static void put_more(bp_text *out, const void *user)
 }
 
 bp_status listing_page(bp_text *out, const bp_plan *plan, const char *title, const char *details,
-                       const frontier *curve)
+                       const bp_frontier *curve)
 {
     page_more more = {.plan = plan, .curve = curve};
     const bp_map map = {

@@ -4,7 +4,7 @@
 #define BP_BEDPLATE_LISTING_H
 
 #include "core/plan/planned.h"
-#include "tools/bedplate/planning/frontier.h"
+#include "tools/bedplate/planning/frontier_text.h"
 #include "tools/bedplate/app/output.h"
 
 /* The map of a plan as text, or as a JSON object, on `out`; that of the host arena after
@@ -15,6 +15,6 @@ bp_status listing_map(bp_text *out, const bp_plan *plan, const char *title,
 /* The map as a page: `details` says how was planned; with the curve of time against bytes if there
  * is one (NULL: none). */
 bp_status listing_page(bp_text *out, const bp_plan *plan, const char *title, const char *details,
-                       const frontier *curve) BP_MUST_CHECK;
+                       const bp_frontier *curve) BP_MUST_CHECK;
 
 #endif

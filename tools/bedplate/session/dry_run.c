@@ -162,15 +162,3 @@ bp_status dry_run_report(const bp_spec *spec, uint64_t limit, bp_report *report,
     watch_open = 0;
     return status;
 }
-
-bp_status dry_run_take_fit(const bp_fit_request *request, memory_block *memory, bp_error *error)
-{
-    memory_block scratch = {0};
-    uint64_t bytes = 0;
-    BP_TRY(bp_spec_check(&request->spec, error));
-    BP_TRY(take(&scratch, bp_fit_scratch(request), "fit", error));
-    bp_status status = bp_fit_count(request, scratch.address, scratch.bytes, &bytes, error);
-    memory_give_back(&scratch);
-    BP_TRY(status);
-    return take(memory, bytes, "fit", error);
-}

@@ -15,10 +15,6 @@ bp_status dry_run_take(bp_plan *plan, const bp_spec *spec, uint64_t extra, memor
 /* What searches borrow of the heap, whole pages. */
 extern const bp_lender dry_run_lender;
 
-/* The same for a fit. */
-bp_status dry_run_take_fit(const bp_fit_request *request, memory_block *memory,
-                           bp_error *error) BP_MUST_CHECK;
-
 /* What the plan of a spec says, made in memory that is given back at once, and the arena alone; as
  * bp_plan_measure says it, so that beyond `limit` (0: there is none) the arena is a bound. */
 bp_status dry_run_report(const bp_spec *spec, uint64_t limit, bp_report *report,

@@ -8,7 +8,7 @@
 #include "tools/bedplate/runs/checkpoint.h"
 #include "tools/bedplate/planning/emit_c.h"
 #include "tools/bedplate/planning/release_cost.h"
-#include "tools/bedplate/planning/frontier.h"
+#include "tools/bedplate/planning/frontier_text.h"
 #include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/session/frozen.h"
 #include "tools/bedplate/planning/host_arena.h"
@@ -77,7 +77,7 @@ static bp_status put_schedule(output *out, const session *s)
 
 /* What `plan` shows beside the plan itself. */
 typedef struct extras {
-    const frontier *curve; /* NULL: not asked for */
+    const bp_frontier *curve; /* NULL: not asked for */
     frozen still;
     release_cost release;
     uint64_t lanes;      /* bytes that they add */
@@ -337,7 +337,7 @@ static bp_status print_table(output *out, const session *s, const extras *more)
     return status;
 }
 
-static bp_status write_page(session *s, const frontier *curve)
+static bp_status write_page(session *s, const bp_frontier *curve)
 {
     FILE *file = fopen(s->set->html, "w");
     bp_status status = BP_ERR_STORE;
@@ -372,7 +372,8 @@ static bp_status take_largest_batch(session *s)
                             "--max-batch");
     }
     const bp_fit_request request = session_request(s);
-    BP_TRY(frontier_largest_batch(&request, &s->largest, &s->error));
+    BP_TRY(bp_frontier_largest_batch(&request, bp_family_count(&s->spec.config, BP_ROLE_WIDTH),
+                                     &dry_run_lender, &s->largest, &s->error));
     if (s->largest > 0) {
         s->spec.batch = s->largest;
         s->batch_resolved = true;
@@ -452,7 +453,7 @@ static bp_status cmd_plan_plan(session *s)
     const settings *set = s->set;
     output out;
     static checkpoint points; /* large */
-    static frontier curve;
+    static bp_frontier curve;
     static policy_run policy;
     extras more = {.curve = set->frontier ? &curve : NULL};
     const bp_rates usual = BP_RATES_DEFAULT;
@@ -472,7 +473,7 @@ static bp_status cmd_plan_plan(session *s)
     if (set->frontier) {
         bp_fit_request request = session_request(s);
         request.spec = s->plan.spec;
-        BP_TRY(frontier_find(&curve, &request, &s->error));
+        BP_TRY(bp_frontier_find(&curve, &request, &dry_run_lender, &s->error));
     }
     BP_TRY(frozen_find(s, &more.still));
     BP_TRY(release_cost_find(&s->plan.spec, s->plan.report.arena_bytes, &more.release, &s->error));

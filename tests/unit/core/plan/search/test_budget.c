@@ -13,36 +13,13 @@
 #include "layers/families/transformer.h"
 #include "optim/rules.h"
 #include "tests/fixtures/model_fixture.h"
+#include "tests/fixtures/plans/lender.h"
 #include "tests/fixtures/plans/plan_made.h"
-
-static uint32_t lent;
-static uint32_t most;
-static uint32_t refused; /* the piece, counted from 1, that there is no memory for; 0: none */
-static uint32_t asked;
-
-static bp_status take(void *user, uint64_t bytes, void **memory, bp_error *error)
-{
-    (void)user;
-    if (++asked == refused) {
-        return bp_error_set(error, BP_ERR_FIT, "test", "no memory", NULL);
-    }
-    assert_int_equal(posix_memalign(memory, 64, (size_t)bytes), 0);
-    most = ++lent > most ? lent : most;
-    return BP_OK;
-}
-
-static void give_back(void *user, void *memory, uint64_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    free(memory);
-    lent--;
-}
 
 static bp_budget_request budget_request(uint64_t arena)
 {
     bp_budget_request request = {
-        .spec = model_fixture_spec(), .arena = arena, .memory = {take, give_back, NULL}};
+        .spec = model_fixture_spec(), .arena = arena, .memory = lender_counted};
     request.spec.device_options.variant = NULL; /* workspaces of all forms: choices save them */
     request.spec.batch = 8;
     return request;
@@ -73,9 +50,9 @@ static void a_budget_that_fits_is_the_plan_s(void **state)
         assert_true(budget.spec.batch * budget.spec.accumulation == 8);
         assert_int_equal(budget.proposal_count, 0);
         bp_budget_end(&budget, &request.memory);
-        assert_int_equal(lent, 0);
+        assert_int_equal(lender_counts.lent, 0);
     }
-    assert_true(most > 0 && most <= BP_BUDGET_PIECES);
+    assert_true(lender_counts.most > 0 && lender_counts.most <= BP_BUDGET_PIECES);
 }
 
 /* verifies compile-40.6d5c */
@@ -113,7 +90,7 @@ static void one_that_is_too_small_says_what_helps(void **state)
     assert_int_equal(budget.proposal_count, 0);
     assert_true(budget.arena_bytes > 1 && budget.arena_bytes < all);
     bp_budget_end(&budget, &request.memory);
-    assert_int_equal(lent, 0);
+    assert_int_equal(lender_counts.lent, 0);
 }
 
 /* Where nothing else helps, chunks of the sequence are proposed. */
@@ -145,7 +122,7 @@ static void chunks_of_the_sequence_come_last(void **state)
     assert_true(budget.spec.sequence_chunk > 0 && budget.arena_bytes <= request.arena);
     assert_true(planned_bytes(&budget.spec) == budget.arena_bytes);
     bp_budget_end(&budget, &request.memory);
-    assert_int_equal(lent, 0);
+    assert_int_equal(lender_counts.lent, 0);
 }
 
 /* verifies compile-40.6d5c */
@@ -175,7 +152,7 @@ static void where_no_choice_helps_another_spec_may(void **state)
     assert_int_equal(bp_budget_find(&request, &budget, &error), BP_OK);
     assert_true(budget.arena_bytes <= request.arena);
     bp_budget_end(&budget, &request.memory);
-    assert_int_equal(lent, 0);
+    assert_int_equal(lender_counts.lent, 0);
 }
 
 /* verifies compile-40.6d5c */
@@ -203,8 +180,8 @@ static void what_may_be_offloaded_is_as_far_as_it_has_to(void **state)
     assert_int_equal(bp_budget_find(&request, &budget, &error), BP_ERR_FIT);
     assert_true(budget.arena_bytes < all);
     bp_budget_end(&budget, &request.memory);
-    assert_int_equal(lent, 0);
-    assert_true(most <= BP_BUDGET_PIECES);
+    assert_int_equal(lender_counts.lent, 0);
+    assert_true(lender_counts.most <= BP_BUDGET_PIECES);
 }
 
 /* verifies compile-40.6d5c */
@@ -222,24 +199,24 @@ static void what_is_no_budget_is_refused(void **state)
     request.spec.batch = 0;
     error = (bp_error){.code = BP_OK};
     assert_int_equal(bp_budget_find(&request, &budget, &error), BP_ERR_USAGE);
-    assert_true(budget.arena_bytes == 0 && lent == 0);
+    assert_true(budget.arena_bytes == 0 && lender_counts.lent == 0);
     request.spec.batch = 8;
     request.free_policy = true;
     request.arena = planned_bytes(&request.spec) * 3 / 4;
-    for (refused = 1; refused < 100; refused++) {
+    for (lender_counts.refused = 1; lender_counts.refused < 100; lender_counts.refused++) {
         error = (bp_error){.code = BP_OK};
-        asked = 0;
+        lender_counts.asked = 0;
         const bp_status status = bp_budget_find(&request, &budget, &error);
         bp_budget_end(&budget, &request.memory);
-        assert_int_equal(lent, 0);
-        if (asked < refused) {
+        assert_int_equal(lender_counts.lent, 0);
+        if (lender_counts.asked < lender_counts.refused) {
             break;
         }
         assert_int_equal(status, BP_ERR_FIT);
         assert_true(budget.arena_bytes == 0);
     }
-    assert_true(refused > 1 && refused < 100);
-    refused = 0;
+    assert_true(lender_counts.refused > 1 && lender_counts.refused < 100);
+    lender_counts.refused = 0;
 }
 
 int main(void)

@@ -32,7 +32,7 @@ void metric_list_text(const metric_list *list, bp_text *to)
 #define BYTES 1024
 
 /* The page's curve is another part's. */
-void frontier_page(bp_text *out, const frontier *f)
+void frontier_page(bp_text *out, const bp_frontier *f)
 {
     (void)f;
     bp_text_string(out, "<p>curve</p>\n");

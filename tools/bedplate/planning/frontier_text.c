@@ -1,35 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The curve of time against bytes, and the largest micro-batch. */
-#include "tools/bedplate/planning/frontier.h"
+/* The curve of time against bytes, in words, numbers and a picture. */
+#include "tools/bedplate/planning/frontier_text.h"
 
 #include "core/plan/schedule.h"
 #include "tools/bedplate/pages/plot.h"
-#include "tools/bedplate/session/dry_run.h"
-#include "tools/formats/family/family.h"
-
-#define CHUNK_LEAST 64
-#define BATCH_MOST  65536u
-
-bp_status frontier_find(frontier *f, const bp_fit_request *request, bp_error *error)
-{
-    memory_block memory;
-    bp_fit_request free = *request;
-    free.free_policy = true;
-    free.free_batch = false;
-    free.free_chunk = false;
-    free.free_sequence_chunk = false;
-    free.budget = 0;
-    f->count = FRONTIER_POINTS;
-    BP_TRY(bp_spec_check(&request->spec, error));
-    BP_TRY(dry_run_take_fit(&free, &memory, error));
-    bp_status status =
-        bp_fit_curve(&free, memory.address, memory.bytes, f->point, &f->count, error);
-    if (status == BP_OK) {
-        status = bp_fit_gains(&free, memory.address, memory.bytes, f->gain, FRONTIER_GAINS, error);
-    }
-    memory_give_back(&memory);
-    return status;
-}
 
 static void put_grouped(bp_text *text, uint64_t value)
 {
@@ -43,10 +17,10 @@ static void put_grouped(bp_text *text, uint64_t value)
 }
 
 /* Seconds at ten budgets: choosing among what selective:NAMES drops, and among kept sets. */
-static void put_gains(bp_text *text, const frontier *f)
+static void put_gains(bp_text *text, const bp_frontier *f)
 {
     bp_text_string(text, "\n       budget of arena     classes, s   kept sets, s      saved, %\n");
-    for (uint32_t i = 0; i < FRONTIER_GAINS; i++) {
+    for (uint32_t i = 0; i < BP_FRONTIER_GAINS; i++) {
         const bp_fit_gain *gain = &f->gain[i];
         const double saved = gain->before > 0.0 ? 1.0 - gain->after / gain->before : 0.0;
         put_grouped(text, gain->budget);
@@ -57,7 +31,7 @@ static void put_gains(bp_text *text, const frontier *f)
     }
 }
 
-void frontier_put_table(bp_text *text, const frontier *f)
+void frontier_put_table(bp_text *text, const bp_frontier *f)
 {
     double fastest = f->point[f->count - 1].seconds;
     bp_text_string(text, "         arena bytes    s a step  times the fastest  checkpointing\n");
@@ -72,10 +46,10 @@ void frontier_put_table(bp_text *text, const frontier *f)
     put_gains(text, f);
 }
 
-static void json_gains(output *out, const frontier *f)
+static void json_gains(output *out, const bp_frontier *f)
 {
     json_list(out, "frontier_gains");
-    for (uint32_t i = 0; i < FRONTIER_GAINS; i++) {
+    for (uint32_t i = 0; i < BP_FRONTIER_GAINS; i++) {
         json_item(out);
         json_count(out, "budget_bytes", f->gain[i].budget);
         json_real(out, "seconds_classes", f->gain[i].before, 6);
@@ -85,7 +59,7 @@ static void json_gains(output *out, const frontier *f)
     json_list_end(out);
 }
 
-void frontier_json(output *out, const frontier *f)
+void frontier_json(output *out, const bp_frontier *f)
 {
     json_list(out, "frontier");
     for (uint32_t i = 0; i < f->count; i++) {
@@ -116,7 +90,7 @@ static void put_point(bp_text *text, const plot *p, const bp_fit_point *point)
     bp_text_string(text, "</title></circle>\n");
 }
 
-void frontier_page(bp_text *text, const frontier *f)
+void frontier_page(bp_text *text, const bp_frontier *f)
 {
     const bp_fit_point *first = &f->point[0], *last = &f->point[f->count - 1];
     plot p = {
@@ -138,38 +112,4 @@ void frontier_page(bp_text *text, const frontier *f)
         put_point(text, &p, &f->point[i]);
     }
     plot_end(text);
-}
-
-/* No more sequences than could have their embeddings in the budget, nor than ids can be counted. */
-static uint32_t most_batch(const bp_fit_request *request)
-{
-    const bp_spec *spec = &request->spec;
-    uint64_t row = (uint64_t)bp_family_count(&spec->config, BP_ROLE_WIDTH) * sizeof(float);
-    uint64_t most = request->budget / (row * spec->sequence) + 1;
-    uint64_t counted = INT32_MAX / ((uint64_t)spec->sequence * spec->accumulation);
-    most = most < counted ? most : counted;
-    most = most < BATCH_MOST ? most : BATCH_MOST;
-    const uint32_t least = bp_fit_least_batch(spec);
-    return most < least ? least : (uint32_t)most - (uint32_t)most % bp_fit_example(spec);
-}
-
-bp_status frontier_largest_batch(const bp_fit_request *request, uint32_t *batch, bp_error *error)
-{
-    memory_block memory;
-    bp_fit_request free = *request;
-    uint32_t most = most_batch(request);
-    BP_TRY(bp_spec_check(&request->spec, error));
-    free.spec.batch = most;
-    if (request->free_chunk) {
-        uint64_t rows = (uint64_t)most * free.spec.sequence;
-        free.spec.loss_rows = rows < CHUNK_LEAST ? (uint32_t)rows : CHUNK_LEAST;
-    }
-    free.free_batch = false;
-    free.free_chunk = false;
-    free.free_sequence_chunk = false;
-    BP_TRY(dry_run_take_fit(&free, &memory, error));
-    bp_status status =
-        bp_fit_largest_batch(&free, most, memory.address, memory.bytes, batch, error);
-    memory_give_back(&memory);
-    return status;
 }
