@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "device/registry.h"
-#include "tools/bedplate/planning/buckets_choice.h"
+#include "tools/bedplate/planning/buckets_text.h"
 #include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/session/policy.h"

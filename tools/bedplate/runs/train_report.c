@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/digest.h"
-#include "tools/bedplate/planning/buckets_choice.h"
+#include "tools/bedplate/planning/buckets_text.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/sources/data_task.h"
 

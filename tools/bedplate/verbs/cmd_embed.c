@@ -5,7 +5,7 @@
 
 #include "tools/bedplate/sources/data_set.h"
 #include "tools/bedplate/app/clock.h"
-#include "tools/bedplate/planning/buckets_choice.h"
+#include "tools/bedplate/planning/buckets_text.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/session/session.h"
 #include "tools/bedplate/app/commands.h"

@@ -2,7 +2,7 @@
 /* bedplate eval: the mean loss of a model over data, and what it predicts. */
 #include "tools/bedplate/sources/data_set.h"
 #include "tools/bedplate/app/clock.h"
-#include "tools/bedplate/planning/buckets_choice.h"
+#include "tools/bedplate/planning/buckets_text.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/predict/predictions_data.h"
 #include "tools/bedplate/runs/metric.h"

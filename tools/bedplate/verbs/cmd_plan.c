@@ -12,7 +12,7 @@
 #include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/session/frozen.h"
 #include "tools/bedplate/planning/host_arena.h"
-#include "tools/bedplate/planning/buckets_choice.h"
+#include "tools/bedplate/planning/buckets_text.h"
 #include "tools/bedplate/session/kernel_isa.h"
 #include "tools/bedplate/planning/listing.h"
 #include "tools/bedplate/app/device_choice.h"

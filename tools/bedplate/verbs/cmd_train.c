@@ -13,7 +13,7 @@
 #include "tools/bedplate/runs/checkpoint.h"
 #include "tools/bedplate/session/class_weights.h"
 #include "tools/bedplate/sources/data_set.h"
-#include "tools/bedplate/planning/buckets_choice.h"
+#include "tools/bedplate/planning/buckets_text.h"
 #include "tools/bedplate/planning/release_cost.h"
 #include "tools/bedplate/runs/integrity.h"
 #include "tools/bedplate/runs/metric.h"

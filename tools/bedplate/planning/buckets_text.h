@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* --length-buckets: which shorter sequences get programs of their own. */
-#ifndef BP_BEDPLATE_BUCKETS_CHOICE_H
-#define BP_BEDPLATE_BUCKETS_CHOICE_H
+#ifndef BP_BEDPLATE_BUCKETS_TEXT_H
+#define BP_BEDPLATE_BUCKETS_TEXT_H
 
 #include "core/run/feed.h"
 #include "tools/bedplate/app/output.h"
@@ -11,9 +11,7 @@
 
 /* Fills s->spec.lengths. `feed` is over what the run reads, initialised, and `samples` of it go
  * through a program together; NULL: the data is not looked at (plan), and lengths at even distances
- * stand for those that it will give. auto chooses of the multiples of 8 those with which least
- * tokens are expected to go through the programs: length L serves the share P(L) - P(L before) of
- * all micro-batches, where P(L) = (share of samples of at most L tokens)^samples. */
+ * stand for those that it will give (core/plan/search/lengths.h). */
 bp_status lengths_fill(session *s, const bp_feed *feed, uint32_t samples) BP_MUST_CHECK;
 
 /* What `plan` says of them: a line where there are several, and why there are fewer than could be;

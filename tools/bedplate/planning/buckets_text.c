@@ -1,27 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Choosing lengths of programs, and telling of them. */
-#include "tools/bedplate/planning/buckets_choice.h"
+/* From --length-buckets to lengths of programs, and what is shown of them. */
+#include "tools/bedplate/planning/buckets_text.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/plan/buckets.h"
-#include "tools/bedplate/planning/buckets_cut.h"
+#include "core/plan/search/lengths.h"
 
 static const char where[] = "bedplate", option[] = "--length-buckets";
 
 #define BUCKETS_USUAL 4
-#define BUCKETS_MOST  (BP_LENGTH_BUCKETS_MAX + 1)
-#define LOOKED_AT     16384 /* samples; of more, so many at even distances */
-
-typedef char buckets_fit[BUCKETS_MOST <= BUCKETS_CUT_MOST ? 1 : -1];
 
 /* What a value asks for. */
 typedef struct buckets_asked {
     uint32_t buckets; /* chosen by us; 0: those listed */
     uint32_t count;
-    uint32_t length[BUCKETS_MOST];
+    uint32_t length[BP_LENGTHS_MOST];
     bool automatic;
 } buckets_asked;
 
@@ -35,12 +30,12 @@ static bool lengths_read_number(const char **text, uint32_t *value)
     return digits && number > 0 && number <= 1u << 24;
 }
 
-/* One number up to BUCKETS_MOST is how many, another is a length. */
+/* One number up to BP_LENGTHS_MOST is how many, another is a length. */
 static bool lengths_read_list(const char *text, buckets_asked *to)
 {
     for (;;) {
         uint32_t value = 0;
-        if (to->count == BUCKETS_MOST || !lengths_read_number(&text, &value) ||
+        if (to->count == BP_LENGTHS_MOST || !lengths_read_number(&text, &value) ||
             (to->count > 0 && value <= to->length[to->count - 1])) {
             return false;
         }
@@ -52,7 +47,7 @@ static bool lengths_read_list(const char *text, buckets_asked *to)
             return false;
         }
     }
-    if (to->count == 1 && to->length[0] <= BUCKETS_MOST) {
+    if (to->count == 1 && to->length[0] <= BP_LENGTHS_MOST) {
         to->buckets = to->length[0];
         to->count = 0;
     }
@@ -67,63 +62,6 @@ static bool lengths_read(const char *text, buckets_asked *to)
         return true;
     }
     return strcmp(text, "none") == 0 || lengths_read_list(text, to);
-}
-
-/* Lengths that are compared: multiples of `unit`, the last of them the whole sequence. */
-typedef struct buckets_cuts {
-    uint32_t unit;
-    uint32_t count;
-    double share[BUCKETS_CUTS + 1]; /* of micro-batches that length number i holds; share[0] is 0 */
-} buckets_cuts;
-
-static buckets_cuts buckets_cuts_of(uint32_t sequence)
-{
-    const uint32_t unit = 8 * (uint32_t)bp_size_ceil_div(sequence, 8 * BUCKETS_CUTS);
-    return (buckets_cuts){.unit = unit, .count = (uint32_t)bp_size_ceil_div(sequence, unit)};
-}
-
-static uint32_t cut_length(const buckets_cuts *cuts, uint32_t i, uint32_t sequence)
-{
-    return i < cuts->count ? i * cuts->unit : sequence;
-}
-
-/* How many samples there are of each length, then which share of micro-batches is no longer. */
-static bp_status cuts_count(const bp_feed *feed, uint32_t samples, buckets_cuts *cuts)
-{
-    const uint64_t looked = feed->windows < LOOKED_AT ? feed->windows : LOOKED_AT;
-    for (uint64_t i = 0; i < looked; i++) {
-        uint32_t tokens = 0;
-        BP_TRY(bp_feed_length(feed, i * feed->windows / looked, &tokens));
-        const uint32_t at = (uint32_t)bp_size_ceil_div(tokens, cuts->unit);
-        cuts->share[at > 0 ? at : 1] += 1.0;
-    }
-    double below = 0.0;
-    for (uint32_t i = 1; i <= cuts->count; i++) {
-        below += cuts->share[i];
-        cuts->share[i] = pow(below / (double)looked, (double)samples);
-    }
-    return BP_OK;
-}
-
-static void buckets_choose(bp_spec *spec, const buckets_cuts *cuts, uint32_t buckets)
-{
-    uint32_t chosen[BUCKETS_CUT_MOST];
-    spec->length_count = buckets_cut(cuts->share, cuts->count, buckets, chosen);
-    for (uint32_t i = 0; i < spec->length_count; i++) {
-        spec->lengths[i] = cut_length(cuts, chosen[i], spec->sequence);
-    }
-}
-
-/* Without data: at even distances. */
-static void lengths_spread(bp_spec *spec, const buckets_cuts *cuts, uint32_t buckets)
-{
-    for (uint32_t k = 1; k < buckets; k++) {
-        const uint32_t i = (uint32_t)bp_size_ceil_div((uint64_t)k * cuts->count, buckets);
-        const uint32_t before = spec->length_count > 0 ? spec->lengths[spec->length_count - 1] : 0;
-        if (i * cuts->unit > before && i < cuts->count) {
-            spec->lengths[spec->length_count++] = i * cuts->unit;
-        }
-    }
 }
 
 static bp_status lengths_take_list(session *s, const buckets_asked *asked)
@@ -177,6 +115,11 @@ static bool lengths_pad(const session *s, const bp_feed *feed)
            (s->set->rows == SETTINGS_ROWS_UNSEEN && lengths_named_rows(s->set));
 }
 
+static bp_status lengths_tokens(const void *user, uint64_t sample, uint32_t *tokens)
+{
+    return bp_feed_length(user, sample, tokens);
+}
+
 bp_status lengths_fill(session *s, const bp_feed *feed, uint32_t samples)
 {
     buckets_asked asked;
@@ -200,15 +143,12 @@ bp_status lengths_fill(session *s, const bp_feed *feed, uint32_t samples)
     if (s->one_length != NULL) {
         return BP_OK;
     }
-    static buckets_cuts cuts; /* some kilobytes */
-    cuts = buckets_cuts_of(s->spec.sequence);
-    if (feed == NULL) {
-        lengths_spread(&s->spec, &cuts, asked.buckets);
-        return BP_OK;
-    }
-    BP_TRY(cuts_count(feed, samples, &cuts));
-    buckets_choose(&s->spec, &cuts, asked.buckets);
-    return BP_OK;
+    static bp_lengths_work work; /* large */
+    const bp_lengths_samples looked = {.tokens = lengths_tokens,
+                                       .user = feed,
+                                       .count = feed != NULL ? feed->windows : 0,
+                                       .together = samples};
+    return bp_lengths_find(&s->spec, asked.buckets, &looked, &work);
 }
 
 /* "32, 64, 96, 128" */
