@@ -45,14 +45,13 @@ static bp_status shard_choice_try(session *s, shard_try *form)
 {
     static bp_plan made; /* large */
     memory_block memory = {0};
-    shard_plan wire = {.ranks = s->spec.ranks};
+    bp_wire wire = {.ranks = s->spec.ranks};
     bp_spec spec = s->spec;
     BP_TRY(shard_plan_links(s->set, &wire, &s->error));
     BP_TRY(shard_choice_largest(&spec, &s->error));
     const bp_status status = choice_plan(&spec, &made, &memory, &s->error);
     if (status == BP_OK) {
-        shard_wire_count(&made, &wire);
-        shard_wire_time(&made, &wire);
+        shard_wire(&made, &wire);
         const uint64_t bytes = made.report.arena_bytes;
         *form = (shard_try){.known = true,
                             .fits = s->set->arena == 0 || bytes <= s->set->arena,

@@ -56,9 +56,9 @@ void shard_resolve(const settings *set, bp_spec *spec)
     spec->ranks = set->ranks_asked > 0 ? (uint32_t)set->ranks_asked : spec->ranks;
 }
 
-bp_status shard_plan_links(const settings *set, shard_plan *plan, bp_error *error)
+bp_status shard_plan_links(const settings *set, bp_wire *wire, bp_error *error)
 {
-    const uint64_t ranks = plan->ranks;
+    const uint64_t ranks = wire->ranks;
     const uint64_t asked = set->ranks_per_host > 0 ? set->ranks_per_host : ranks;
     const uint64_t host = asked < ranks ? asked : ranks;
     double bandwidth[2], latency[2];
@@ -76,10 +76,17 @@ bp_status shard_plan_links(const settings *set, shard_plan *plan, bp_error *erro
     }
     BP_TRY(read_pair(set->bandwidth, "--bandwidth", 1.0, bandwidth, error));
     BP_TRY(read_pair(set->latency, "--latency", 0.0, latency, error));
-    plan->host = (uint32_t)host;
-    plan->link[SHARD_INSIDE] = (shard_link){host - 1, 0.0, bandwidth[0], latency[0]};
-    plan->link[SHARD_BETWEEN] = (shard_link){ranks - host, 0.0, bandwidth[1], latency[1]};
+    wire->host = (uint32_t)host;
+    wire->link[BP_WIRE_INSIDE] = (bp_wire_link){host - 1, 0.0, bandwidth[0], latency[0]};
+    wire->link[BP_WIRE_BETWEEN] = (bp_wire_link){ranks - host, 0.0, bandwidth[1], latency[1]};
     return BP_OK;
+}
+
+void shard_wire(const bp_plan *made, bp_wire *wire)
+{
+    static bp_wire_clocks clocks; /* large */
+    bp_wire_count(made, wire);
+    bp_wire_time(made, wire, &clocks);
 }
 
 /* Bytes of the parts of tensors that this rank has. */
@@ -94,8 +101,8 @@ static uint64_t owned_bytes(const bp_graph *graph)
 
 static double sent_bytes(const bp_plan *made)
 {
-    shard_plan of = {.link = {{.bandwidth = 1.0}, {.bandwidth = 1.0}}};
-    shard_wire_count(made, &of);
+    bp_wire of = {.ranks = made->spec.ranks};
+    bp_wire_count(made, &of);
     return of.sent;
 }
 
@@ -128,18 +135,17 @@ static bp_status plan_rank(const session *s, uint32_t rank, shard_rank *to, bp_e
 bp_status shard_plan_find(session *s, shard_plan *plan)
 {
     const uint32_t ranks = s->spec.ranks;
-    *plan = (shard_plan){.ranks = s->set->ranks_asked > 0 ? ranks : 0};
+    *plan = (shard_plan){.ranks = s->set->ranks_asked > 0 ? ranks : 0, .wire = {.ranks = ranks}};
     if (plan->ranks == 0) {
         return BP_OK;
     }
-    BP_TRY(shard_plan_links(s->set, plan, &s->error));
+    BP_TRY(shard_plan_links(s->set, &plan->wire, &s->error));
     plan->rank = calloc(ranks, sizeof *plan->rank);
     if (plan->rank == NULL) {
         return bp_error_set(&s->error, BP_ERR_FIT, where, "no memory for the plans of all ranks",
                             "--ranks");
     }
-    shard_wire_count(&s->plan, plan);
-    shard_wire_time(&s->plan, plan);
+    shard_wire(&s->plan, &plan->wire);
     note_rank(&s->plan, &plan->rank[0]);
     for (uint32_t rank = 1; rank < ranks; rank++) {
         plan->rank[rank] = plan->rank[0];
@@ -186,7 +192,7 @@ static void json_ranges(output *out, const session *s, uint32_t rank)
     json_list_end(out);
 }
 
-static void json_link(output *out, const char *key, const shard_link *link)
+static void json_link(output *out, const char *key, const bp_wire_link *link)
 {
     json_open(out, key);
     json_count(out, "peers", link->peers);
@@ -226,13 +232,14 @@ void shard_plan_json(output *out, const session *s, const shard_plan *plan)
     }
     json_list_end(out);
     json_open(out, "wire_per_step");
-    json_count(out, "sent_bytes",
-               (uint64_t)(plan->link[SHARD_INSIDE].bytes + plan->link[SHARD_BETWEEN].bytes));
-    json_count(out, "calls", plan->calls);
-    json_link(out, "inside_host", &plan->link[SHARD_INSIDE]);
-    json_link(out, "between_hosts", &plan->link[SHARD_BETWEEN]);
-    json_real(out, "exchange_seconds", plan->exchange, 9);
-    json_real(out, "computing_seconds", plan->computing, 9);
+    json_count(
+        out, "sent_bytes",
+        (uint64_t)(plan->wire.link[BP_WIRE_INSIDE].bytes + plan->wire.link[BP_WIRE_BETWEEN].bytes));
+    json_count(out, "calls", plan->wire.calls);
+    json_link(out, "inside_host", &plan->wire.link[BP_WIRE_INSIDE]);
+    json_link(out, "between_hosts", &plan->wire.link[BP_WIRE_BETWEEN]);
+    json_real(out, "exchange_seconds", plan->wire.exchange, 9);
+    json_real(out, "computing_seconds", plan->wire.computing, 9);
     json_close(out);
 }
 
@@ -258,7 +265,7 @@ static void shard_plan_put_row(bp_text *text, uint32_t rank, const shard_rank *r
     bp_text_char(text, '\n');
 }
 
-static void put_link(bp_text *text, const char *name, const shard_link *link)
+static void put_link(bp_text *text, const char *name, const bp_wire_link *link)
 {
     bp_text_string(text, name);
     bp_text_grouped(text, (uint64_t)link->bytes);
@@ -321,14 +328,14 @@ void shard_plan_put(bp_text *text, const session *s, const shard_plan *plan, boo
     bp_text_string(text, " of the smallest, ");
     bp_text_grouped(text, most - least);
     bp_text_string(text, " bytes more\nwire        a rank sends in a step (the mean of all), in ");
-    bp_text_u64(text, plan->calls);
+    bp_text_u64(text, plan->wire.calls);
     bp_text_string(text, " calls:\n");
-    put_link(text, "  inside    ", &plan->link[SHARD_INSIDE]);
-    put_link(text, "  between   ", &plan->link[SHARD_BETWEEN]);
+    put_link(text, "  inside    ", &plan->wire.link[BP_WIRE_INSIDE]);
+    put_link(text, "  between   ", &plan->wire.link[BP_WIRE_BETWEEN]);
     bp_text_string(text, "exchange    ");
-    bp_text_general(text, plan->exchange, 4);
+    bp_text_general(text, plan->wire.exchange, 4);
     bp_text_string(text, " s predicted, call after call; computing ");
-    bp_text_general(text, plan->computing, 4);
+    bp_text_general(text, plan->wire.computing, 4);
     bp_text_string(text, " s by counted costs\n");
     if (with_map) {
         put_map(text, s, plan->ranks);

@@ -4,11 +4,10 @@
  * message after the other, and receives likewise, in both directions and over both links at once:
  * a call whose pieces differ keeps the links of some ranks for longer than those of others, which
  * go on with the next call meanwhile. */
-#include "core/ir/cost.h"
-#include "tools/bedplate/ranks/ranks.h"
-#include "tools/bedplate/planning/shard_plan.h"
+#include "core/plan/search/wire.h"
 
-#define REQUESTS 64 /* more than are under way at once */
+#include "core/ir/cost.h"
+#include "core/ir/device.h"
 
 enum { WIRE_OUT, WIRE_IN, WIRE_WAYS };
 
@@ -35,7 +34,7 @@ static const bp_gather_pieces_begin_scalars *wire_scalars(const bp_graph *graph,
     return (const void *)(graph->scalars + op->scalar);
 }
 
-static void count_call(const bp_graph *graph, const bp_op *op, double runs, shard_plan *plan,
+static void count_call(const bp_graph *graph, const bp_op *op, double runs, bp_wire *wire,
                        uint32_t members)
 {
     const bp_gather_pieces_begin_scalars *s = wire_scalars(graph, op);
@@ -46,40 +45,33 @@ static void count_call(const bp_graph *graph, const bp_op *op, double runs, shar
         mean = (double)s->whole / members;
         sent = gathers ? sent : (double)s->whole - bytes;
     }
-    for (int i = 0; i < SHARD_LINKS; i++) {
-        plan->link[i].bytes += runs * (double)plan->link[i].peers * mean;
+    for (int i = 0; i < BP_WIRE_LINKS; i++) {
+        wire->link[i].bytes += runs * (double)wire->link[i].peers * mean;
     }
-    plan->calls += (uint64_t)runs;
-    plan->sent += runs * sent;
+    wire->calls += (uint64_t)runs;
+    wire->sent += runs * sent;
 }
 
-void shard_wire_count(const bp_plan *made, shard_plan *plan)
+void bp_wire_count(const bp_plan *made, bp_wire *wire)
 {
     const bp_graph *graph = &made->graph;
     double runs[BP_PROGRAM_COUNT];
     runs_of(made, runs);
-    plan->calls = 0;
-    plan->computing = plan->sent = 0.0;
-    plan->link[SHARD_INSIDE].bytes = plan->link[SHARD_BETWEEN].bytes = 0.0;
+    wire->calls = 0;
+    wire->computing = wire->sent = 0.0;
+    wire->link[BP_WIRE_INSIDE].bytes = wire->link[BP_WIRE_BETWEEN].bytes = 0.0;
     for (uint32_t p = 0; p < BP_PROGRAM_COUNT; p++) {
         for (uint32_t i = 0; i < graph->program_count[p] && runs[p] > 0.0; i++) {
             const bp_op *op = &graph->ops[graph->program_first[p] + i];
             if (wire_begins(op)) {
-                count_call(graph, op, runs[p], plan, made->spec.ranks);
+                count_call(graph, op, runs[p], wire, made->spec.ranks);
             }
         }
-        plan->computing +=
+        wire->computing +=
             runs[p] > 0.0 ? runs[p] * bp_cost_program(graph, (bp_program_kind)p, &BP_RATES_DEFAULT)
                           : 0.0;
     }
 }
-
-/* Seconds from the beginning of a program. */
-typedef struct wire_clocks {
-    double now;
-    double ends[REQUESTS]; /* of calls, by request */
-    double free[SHARD_LINKS][WIRE_WAYS][RANKS_MOST];
-} wire_clocks;
 
 static double wire_later(double a, double b)
 {
@@ -92,7 +84,7 @@ static double piece_bytes(const bp_fabric_piece *pieces, double bytes, uint32_t 
 }
 
 /* A rank's link to some peers is taken by what goes and comes over it; until when. */
-static double wire_take(wire_clocks *c, const shard_link *link, int which, uint32_t rank,
+static double wire_take(bp_wire_clocks *c, const bp_wire_link *link, int which, uint32_t rank,
                         const double bytes[WIRE_WAYS])
 {
     double end = c->now;
@@ -106,61 +98,60 @@ static double wire_take(wire_clocks *c, const shard_link *link, int which, uint3
 
 /* Each rank's own piece goes to (a gather) or comes from (an exchange) all others, and theirs the
  * other way. */
-static void time_call(wire_clocks *c, const shard_plan *plan, const bp_graph *graph,
+static void time_call(bp_wire_clocks *c, const bp_wire *wire, const bp_graph *graph,
                       const bp_op *op)
 {
     const bp_gather_pieces_begin_scalars *s = wire_scalars(graph, op);
     const bool has = bp_fabric_has_pieces(op->kernel);
     const bp_fabric_piece *pieces = has ? bp_fabric_pieces_of(s) : NULL;
     const double bytes = (double)s->bytes;
-    const double whole = has ? (double)s->whole : bytes * plan->ranks;
+    const double whole = has ? (double)s->whole : bytes * wire->ranks;
     const int own = op->kernel == BP_KERNEL_exchange_pieces_begin ? WIRE_IN : WIRE_OUT;
     double end = c->now;
-    for (uint32_t first = 0; first < plan->ranks; first += plan->host) {
+    for (uint32_t first = 0; first < wire->ranks; first += wire->host) {
         double here = 0.0;
-        for (uint32_t r = first; r < first + plan->host; r++) {
+        for (uint32_t r = first; r < first + wire->host; r++) {
             here += piece_bytes(pieces, bytes, r);
         }
-        for (uint32_t r = first; r < first + plan->host; r++) {
+        for (uint32_t r = first; r < first + wire->host; r++) {
             const double mine = piece_bytes(pieces, bytes, r);
-            const double others[SHARD_LINKS] = {here - mine, whole - here};
-            for (int i = 0; i < SHARD_LINKS; i++) {
+            const double others[BP_WIRE_LINKS] = {here - mine, whole - here};
+            for (int i = 0; i < BP_WIRE_LINKS; i++) {
                 double both[WIRE_WAYS];
-                both[own] = mine * (double)plan->link[i].peers;
+                both[own] = mine * (double)wire->link[i].peers;
                 both[1 - own] = others[i];
-                end = wire_later(end, wire_take(c, &plan->link[i], i, r, both));
+                end = wire_later(end, wire_take(c, &wire->link[i], i, r, both));
             }
         }
     }
-    c->ends[(uint64_t)s->request % REQUESTS] = end;
+    c->ends[(uint64_t)s->request % BP_WIRE_REQUESTS] = end;
 }
 
-static double time_program(wire_clocks *c, const shard_plan *plan, const bp_graph *graph,
+static double time_program(bp_wire_clocks *c, const bp_wire *wire, const bp_graph *graph,
                            uint32_t program)
 {
-    *c = (wire_clocks){.now = 0.0};
+    *c = (bp_wire_clocks){.now = 0.0};
     for (uint32_t i = 0; i < graph->program_count[program]; i++) {
         const bp_op *op = &graph->ops[graph->program_first[program] + i];
         const bp_kernel_info *info = bp_kernel_describe(op->kernel);
         if (wire_begins(op)) {
-            time_call(c, plan, graph, op);
+            time_call(c, wire, graph, op);
         } else if (info->engine == BP_ENGINE_FABRIC) {
             const bp_fabric_wait_scalars *s = (const void *)(graph->scalars + op->scalar);
-            c->now = wire_later(c->now, c->ends[(uint64_t)s->request % REQUESTS]);
+            c->now = wire_later(c->now, c->ends[(uint64_t)s->request % BP_WIRE_REQUESTS]);
         }
     }
     return c->now;
 }
 
-void shard_wire_time(const bp_plan *made, shard_plan *plan)
+void bp_wire_time(const bp_plan *made, bp_wire *wire, bp_wire_clocks *clocks)
 {
-    static wire_clocks clocks; /* large */
     double runs[BP_PROGRAM_COUNT];
     runs_of(made, runs);
-    plan->exchange = 0.0;
+    wire->exchange = 0.0;
     for (uint32_t p = 0; p < BP_PROGRAM_COUNT; p++) {
         if (runs[p] > 0.0) {
-            plan->exchange += runs[p] * time_program(&clocks, plan, &made->graph, p);
+            wire->exchange += runs[p] * time_program(clocks, wire, &made->graph, p);
         }
     }
 }
