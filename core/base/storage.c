@@ -121,7 +121,11 @@ static bp_status take_first(void *user, const char *name)
 
 bp_status bp_storage_remove_directory(bp_store *store, const char *path, bp_error *error)
 {
-    for (;;) {
+    bool link = false;
+    if (store->remove_link != NULL && store->remove_link(store, path, &link) != BP_OK) {
+        return bp_storage_failed(error, store, "remove", path);
+    }
+    for (; !link;) {
         /* One name per listing: removing entries while a listing is under way is not defined. */
         first_entry first;
         bp_status status = store->list(store, path, take_first, &first);
@@ -137,7 +141,7 @@ bp_status bp_storage_remove_directory(bp_store *store, const char *path, bp_erro
             return bp_storage_failed(error, store, "remove", inner);
         }
     }
-    if (store->remove_directory(store, path) != BP_OK) {
+    if (!link && store->remove_directory(store, path) != BP_OK) {
         return bp_storage_failed(error, store, "remove directory", path);
     }
     return BP_OK;

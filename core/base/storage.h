@@ -36,7 +36,8 @@ bp_status bp_storage_read_file(bp_store *store, const char *path, void *to, size
 bp_status bp_storage_read_small(bp_store *store, const char *path, void *to, size_t most,
                                 size_t *length, bp_error *error) BP_MUST_CHECK;
 
-/* Removes a directory and the files in it (one level; a directory inside makes it fail). */
+/* Removes a directory and the files in it (one level; a directory inside makes it fail). Of a link
+ * to a directory the link alone. */
 bp_status bp_storage_remove_directory(bp_store *store, const char *path,
                                       bp_error *error) BP_MUST_CHECK;
 

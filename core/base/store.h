@@ -69,6 +69,9 @@ struct bp_store {
     /* Opens for writing a file that is there, whose bytes stay: for ranks that write one file
      * together. NULL: the medium cannot, and rank 0 writes alone. */
     bp_status (*open_update)(bp_store *store, const char *path, bp_file *file);
+    /* Removes `path` where it is a link; what it leads to stays. *was: whether it was one. NULL:
+     * the medium has no links. */
+    bp_status (*remove_link)(bp_store *store, const char *path, bool *was);
 };
 
 #endif

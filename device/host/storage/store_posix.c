@@ -260,6 +260,15 @@ static bp_status posix_remove_directory(bp_store *store, const char *path)
     return outcome(store, rmdir(full.text));
 }
 
+static bp_status posix_remove_link(bp_store *store, const char *path, bool *was)
+{
+    full_path full;
+    struct stat information;
+    BP_TRY(store_posix_resolve(store, path, &full));
+    *was = lstat(full.text, &information) == 0 && S_ISLNK(information.st_mode);
+    return *was ? outcome(store, unlink(full.text)) : BP_OK;
+}
+
 static bp_status posix_sync_directory(bp_store *store, const char *path)
 {
     full_path full;
@@ -353,6 +362,7 @@ bp_status bp_store_posix_init(bp_store_posix *posix, const char *root)
                               .list = posix_list,
                               .free_bytes = posix_free_bytes,
                               .exists = posix_exists,
-                              .open_update = posix_open_update};
+                              .open_update = posix_open_update,
+                              .remove_link = posix_remove_link};
     return BP_OK;
 }

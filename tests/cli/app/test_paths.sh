@@ -91,6 +91,22 @@ check $? "a new tier is its owner's alone" "$err"
 rm -rf "$work/run"
 run "${words[@]}"
 check $code "and is known again" "$err"
+# What an earlier run left in its directory may be a link to somebody else's, or have another name as well.
+own=(train "${learn[@]}" --output-dir "$work/run" --overwrite-output-dir)
+for link in -s ''; do
+    rm -rf "$work/run"
+    run "${own[@]}"
+    mv "$work/run/record.jsonl" "$work/kept.jsonl"
+    mv "$work/run/checkpoint-1" "$work/moved"
+    ln $link "$work/kept.jsonl" "$work/run/record.jsonl"
+    ln -s "$work/moved" "$work/run/checkpoint-1"
+    kept=$(sha256sum "$work/kept.jsonl" "$work/moved"/*)
+    run "${own[@]}"
+    check $code "a run whose checkpoint and record ${link:+"(a link) "}are kept elsewhere is overwritten" "$err"
+    [[ $(sha256sum "$work/kept.jsonl" "$work/moved"/*) == "$kept" && ! -L $work/run/checkpoint-1 ]]
+    check $? "and both stay there" "$(ls -l "$work/moved" "$work/kept.jsonl")"
+    rm -rf "$work/moved" "$work/kept.jsonl"
+done
 # What is no file is written into where it lies, or left as it is: a rename would put a file in its place. As root, on a
 # node like /dev/null; for everybody, on a pipe, a link to it and the link to standard output.
 lying=" eval.predictions rollout.output plan.html train.reward-log rollout.reward-log "

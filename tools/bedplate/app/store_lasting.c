@@ -117,6 +117,15 @@ static bp_status lasting_remove_directory(bp_store *store, const char *path)
                                  : BP_OK;
 }
 
+static bp_status lasting_remove_link(bp_store *store, const char *path, bool *was)
+{
+    bp_store *medium = lasting_of(store)->medium;
+    *was = false;
+    return lasting_writes(store) && medium->remove_link != NULL
+               ? lasting_seen(store, medium->remove_link(medium, path, was))
+               : BP_OK;
+}
+
 static bp_status lasting_sync_directory(bp_store *store, const char *path)
 {
     bp_store *medium = lasting_of(store)->medium;
@@ -169,7 +178,8 @@ void store_lasting_begin(store_lasting *l, bp_store *medium)
                                    .sync_directory = lasting_sync_directory,
                                    .list = lasting_list,
                                    .free_bytes = lasting_free_bytes,
-                                   .exists = lasting_exists}};
+                                   .exists = lasting_exists,
+                                   .remove_link = lasting_remove_link}};
 }
 
 bp_status store_lasting_end(store_lasting *l)

@@ -19,6 +19,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/base/error.h"
+#include "core/base/storage.h"
 #include "device/host/storage/store_posix.h"
 
 /* What the next calls do: interrupts come first, then failures, and pieces are cut short. */
@@ -347,6 +349,19 @@ static void directories_are_made_listed_and_removed(void **state)
     assert_int_equal(store->exists(store, "link", &there), BP_OK);
     assert_true(there);
     drop(d, "link");
+    /* What somebody linked is not ours to empty. */
+    assert_int_equal(store->make_directory(store, "e"), BP_OK);
+    put(d, "e/f", "kept");
+    assert_int_equal(symlink("e", path), 0);
+    bp_error error = {.code = BP_OK};
+    assert_int_equal(bp_storage_remove_directory(store, "link", &error), BP_OK);
+    assert_int_equal(store->exists(store, "link", &there), BP_OK);
+    assert_false(there);
+    check(d, "e/f", "kept");
+    drop(d, "e/f");
+    assert_int_equal(store->remove_link(store, "e", &there), BP_OK);
+    assert_false(there); /* a directory is none */
+    assert_int_equal(store->remove_directory(store, "e"), BP_OK);
 }
 
 /* As ranks write one file: nothing is lost of what is there, and nothing is made. */
