@@ -37,6 +37,11 @@ static bp_status record_open(record *r, const char *directory, int flags, bp_err
 
 bp_status record_create(record *r, const char *directory, bp_error *error)
 {
+    char path[sizeof r->path];
+    const int length = snprintf(path, sizeof path, "%s/%s", directory, RECORD_NAME);
+    if (length > 0 && (size_t)length < sizeof path) {
+        (void)unlink(path); /* a new file: by a link, the old one may be somebody else's as well */
+    }
     return record_open(r, directory, O_TRUNC, error);
 }
 
