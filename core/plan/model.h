@@ -70,6 +70,10 @@ struct bp_model {
      * balancing loss: builder->balance. NULL: none. */
     uint64_t (*balance)(const bp_spec *spec);
 
+    /* Whether training takes something of all samples of a micro-batch for each of them, as batch
+     * norms do. NULL: never. */
+    bool (*pools)(const bp_spec *spec);
+
     /* The most tokens of a text that is read as it is: a longer one is read otherwise from its
      * first token on (longrope). 0, or NULL: the length of a text changes nothing. */
     uint32_t (*near_tokens)(const bp_model_config *config);

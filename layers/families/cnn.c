@@ -185,12 +185,18 @@ static bp_status cnn_check_sizes(const bp_model_config *config, bp_error *error)
     return bp_cnn_check_layers(&own, error);
 }
 
+/* Whether norms take their statistics of a micro-batch: those of a frozen net, and of one with
+ * adapters, take the running ones. */
+static bool cnn_pools(const bp_spec *spec)
+{
+    const bp_cnn_config own = bp_cnn_config_of(&spec->config);
+    return !own.frozen && spec->lora.rank == 0 && bp_cnn_norms(&own);
+}
+
 /* Running statistics are one rank's: others would have others. */
 static bp_status cnn_check_ranks(const bp_spec *spec, bp_error *error)
 {
-    const bp_cnn_config own = bp_cnn_config_of(&spec->config);
-    const bool moves = !own.frozen && spec->lora.rank == 0 && bp_cnn_norms(&own);
-    if (bp_spec_ranks(spec) > 1 && moves) {
+    if (bp_spec_ranks(spec) > 1 && cnn_pools(spec)) {
         return bp_error_set(error, BP_ERR_USAGE, "cnn",
                             "running statistics of batch norms would differ from rank to rank; "
                             "freeze_batch_norm in config.json keeps them",
@@ -228,6 +234,7 @@ const bp_model bp_model_cnn = {.name = "cnn",
                                .scratch = sizeof(bp_block),
                                .check = cnn_check,
                                .inputs = bp_inputs_numbers,
+                               .pools = cnn_pools,
                                .stages = cnn_stages,
                                .stage_name = cnn_stage_name,
                                .variants = cnn_variants,

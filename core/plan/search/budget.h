@@ -36,8 +36,9 @@ typedef struct bp_budget_request {
     bp_lender memory;
 } bp_budget_request;
 
-/* What would fit. Choices that would have to be free besides, which change no result; or another
- * spec. The arena with them. */
+/* What would fit. Choices that would have to be free besides, which change no result (the batch is
+ * not among them where it does: with KTO, batch norms, a balancing loss); or another spec. The
+ * arena with them. */
 typedef struct bp_budget_proposal {
     bool policy;
     bool batch;

@@ -129,9 +129,16 @@ bp_status bp_choice_run(bp_choice *c, const bp_fit_request *request, const bp_ra
                : BP_OK;
 }
 
+/* Whether `more` divides a batch that may be: no result changes with it. */
+static bool choice_divides(const bp_fit_request *request, const bp_budget_proposal *more)
+{
+    return more->batch && bp_fit_batch_matters(&request->spec) == NULL;
+}
+
 bool bp_choice_frees(const bp_fit_request *request, const bp_budget_proposal *more)
 {
-    return (more->policy && !request->free_policy) || (more->batch && !request->free_batch) ||
+    return (more->policy && !request->free_policy) ||
+           (choice_divides(request, more) && !request->free_batch) ||
            (more->chunk && !request->free_chunk) ||
            (more->sequence_chunk && !request->free_sequence_chunk &&
             request->spec.sequence_chunk == 0 && bp_fit_sequence_chunk(&request->spec, 1) > 0);
@@ -144,7 +151,7 @@ static bool choice_try(const bp_fit_request *given, const bp_budget_proposal *mo
     bp_error error = {.code = BP_OK};
     bp_fit_request request = *given;
     request.free_policy = request.free_policy || more->policy;
-    request.free_batch = request.free_batch || more->batch;
+    request.free_batch = request.free_batch || choice_divides(given, more);
     request.free_chunk = request.free_chunk || more->chunk;
     request.free_sequence_chunk = request.free_sequence_chunk || more->sequence_chunk;
     const uint64_t rows = (uint64_t)request.spec.sequence * request.spec.batch;

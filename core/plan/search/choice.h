@@ -39,7 +39,8 @@ typedef struct bp_choice_proposal {
 /* Whether `more` frees anything that the request does not. */
 bool bp_choice_frees(const bp_fit_request *request, const bp_budget_proposal *more);
 
-/* Whether the request fits with `more` free as well, counted costs only; `first`: the first
+/* Whether the request fits with `more` free as well (the batch only where bp_fit_batch_matters
+ * gives no reason against it), counted costs only; `first`: the first
  * candidate that fits will do. *trial says what was found, without its schedule. What fails, for
  * want of memory too, does not fit. */
 bool bp_choice_try(const bp_fit_request *given, const bp_budget_proposal *more, bool first,

@@ -518,6 +518,26 @@ uint32_t bp_fit_least_batch(const bp_spec *spec)
     return spec->preference.kind == BP_PREFERENCE_KTO ? 2 * example : example;
 }
 
+const char *bp_fit_batch_matters(const bp_spec *spec)
+{
+    const bp_model *model = spec->model;
+    if (spec->preference.kind == BP_PREFERENCE_KTO) {
+        return "kto's reference point is a mean over the micro-batch";
+    }
+    if (spec->preference.nll > 0.0) {
+        return "the loss of chosen answers is a mean over the micro-batch's tokens";
+    }
+    if (model->pools != NULL && model->pools(spec)) {
+        return "batch norms take the mean and the variance of the micro-batch";
+    }
+    if (model->balance != NULL && model->balance(spec) > 0) {
+        return "the balancing loss of experts is of each micro-batch";
+    }
+    return spec->gradient_release == BP_RELEASE_ADAMA
+               ? "adama squares the gradient of each micro-batch"
+               : NULL;
+}
+
 /* Micro-batches from the given one downwards. A smaller one is never faster, so the first that
  * keeps everything ends the search. */
 static bp_status try_batches(fit_search *s)

@@ -61,6 +61,11 @@ uint32_t bp_fit_sequence_chunk(const bp_spec *spec, uint32_t step);
 uint32_t bp_fit_example(const bp_spec *spec);
 uint32_t bp_fit_least_batch(const bp_spec *spec);
 
+/* Why a step that is divided into micro-batches in another way learns something else, beyond the
+ * rounding of sums: a value is of each micro-batch. NULL: it learns the same. No batch is divided
+ * for the budget's sake then, unless the request frees it. */
+const char *bp_fit_batch_matters(const bp_spec *spec);
+
 /* Bytes of memory in which bp_fit_count works: closed form; BP_SIZE_INVALID when the spec makes no
  * sense. */
 uint64_t bp_fit_scratch(const bp_fit_request *request);

@@ -73,6 +73,7 @@ static void ways_add(shortage *to, const char *options, const char *rest, uint64
         snprintf(way->options, sizeof way->options, "%s%s%s", options,
                  options[0] != '\0' && rest[0] != '\0' ? " " : "", rest);
         way->arena_bytes = arena_bytes;
+        way->changes = NULL;
     }
 }
 
@@ -260,6 +261,21 @@ static bool add_equal(shortage *to, const bp_choice *c)
     return count > 0;
 }
 
+/* The same batch in smaller micro-batches, where these change the result. */
+static bool shortage_add_divided(shortage *to, const bp_choice *c)
+{
+    bp_fit_request divided = c->request;
+    const char *changes = bp_fit_batch_matters(&divided.spec);
+    divided.free_batch = true;
+    if (changes == NULL || c->request.free_batch ||
+        !bp_choice_try_spec(&divided, &divided.spec, &dry_run_lender, &shortage_trial)) {
+        return false;
+    }
+    add_change(to, c, &shortage_trial.fit.best, "");
+    to->way[to->count - 1].changes = changes;
+    return true;
+}
+
 void shortage_find(shortage *to, const bp_choice *c, const bp_plan *plan, const settings *set)
 {
     *to = (shortage){.found = true};
@@ -269,7 +285,8 @@ void shortage_find(shortage *to, const bp_choice *c, const bp_plan *plan, const 
     /* The reference of adapters is the model without them, and what prompts and completions are
      * long is given. */
     const bool completions = c->request.spec.row_weights;
-    bool full = add_full(to, c);
+    bool full = shortage_add_divided(to, c);
+    full = add_full(to, c) || full;
     full = (!(completions && set->ref_model != NULL) && shortage_add_adapters(to, c)) || full;
     shortage more = {.count = 0};
     (void)shortage_add_offload(&more, c);
@@ -316,6 +333,10 @@ static void print_ways(const shortage *ways, const settings *set, const bp_plan 
         bp_text_grouped(&text, ways->way[i].arena_bytes);
         bp_text_string(&text, " bytes");
         shortage_say(&text, line);
+        if (ways->way[i].changes != NULL) {
+            output_print(stderr, "bedplate: its smaller micro-batches change the result: %s\n",
+                         ways->way[i].changes);
+        }
     }
     if (ways->count > 0) {
         output_print(stderr, "bedplate: these bytes are the arena of a plan that fits; the fastest "
@@ -338,6 +359,9 @@ void shortage_json(output *out, const shortage *ways)
         json_item(out);
         json_text(out, "options", ways->way[i].options);
         json_count(out, "arena_bytes", ways->way[i].arena_bytes);
+        if (ways->way[i].changes != NULL) {
+            json_text(out, "changes_result", ways->way[i].changes);
+        }
         json_close(out);
     }
     json_list_end(out);

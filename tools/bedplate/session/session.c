@@ -421,6 +421,7 @@ bp_fit_request session_request(const session *s)
                  option_given(set, "gradient-accumulation-steps");
     bool policy = option_given(set, "gradient-checkpointing") && !s->policy.automatic;
     batch = batch || s->spec.texts > 1; /* which is part of the loss */
+    batch = batch || bp_fit_batch_matters(&s->spec) != NULL;
     return (bp_fit_request){
         .spec = s->spec,
         .budget = set->arena,
