@@ -127,13 +127,13 @@ static bool is_rows(bp_data_format format)
            bp_images_format(format);
 }
 
-/* Text is read as bytes where the model is over bytes; other documents are tokenised. */
-static bp_status open_source(data_set *set, data_files *files, session *s, const char *name)
+/* Whether the model reads data of this format for its task. */
+static bp_status source_check(data_files *files, session *s)
 {
     bp_data_format format = files->data.format;
     files->source = &files->data.source;
     if (s->spec.config.vocabulary == 0) {
-        return data_open_numbers(set, files, s, name);
+        return data_numbers_check(files, s);
     }
     const bool words = s->spec.config.task == BP_TASK_TOKENS && format != BP_DATA_TOKENS;
     const bool asks = s->spec.config.task == BP_TASK_ANSWERS && format != BP_DATA_TOKENS;
@@ -150,17 +150,14 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
                             "vectors are made of texts: a text a line, JSON lines or a table",
                             files->source->name);
     }
-    if (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT) {
-        return BP_OK;
-    }
-    if (format == BP_DATA_TOKENS) {
-        return data_open_tokens(files, s);
-    }
-    if (is_rows(format)) {
-        return bp_error_set(&s->error, BP_ERR_DATA, where,
-                            "rows of numbers are no data for a language model",
-                            files->source->name);
-    }
+    return !is_rows(format) ? BP_OK
+                            : bp_error_set(&s->error, BP_ERR_DATA, where,
+                                           "rows of numbers are no data for a language model",
+                                           files->source->name);
+}
+
+static bp_status source_tokenizer(const data_files *files, session *s)
+{
     BP_TRY(session_find_run_tokenizer(s));
     if (s->run_tokenizer.kind == TOKENIZER_NONE && strcmp(s->set->data_format, "bytes") == 0) {
         s->run_tokenizer.kind = TOKENIZER_BYTES; /* asked for in so many words */
@@ -171,6 +168,25 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
                             "--tokenizer, or token files (llm.c or nanoGPT)",
                             files->source->name);
     }
+    return BP_OK;
+}
+
+/* Text is read as bytes where the model is over bytes; other documents are tokenised. */
+static bp_status open_source(data_set *set, data_files *files, session *s, const char *name)
+{
+    const bp_data_format format = files->data.format;
+    const bp_task task = s->spec.config.task;
+    const bool words = task == BP_TASK_TOKENS, asks = task == BP_TASK_ANSWERS;
+    if (s->spec.config.vocabulary == 0) {
+        return data_open_numbers(set, files, s, name);
+    }
+    if (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT) {
+        return BP_OK;
+    }
+    if (format == BP_DATA_TOKENS) {
+        return data_open_tokens(files, s);
+    }
+    BP_TRY(source_tokenizer(files, s));
     if (s->run_tokenizer.kind == TOKENIZER_BYTES &&
         s->spec.config.vocabulary != BP_BYTE_VOCABULARY && !s->set->quiet) {
         output_print(stderr, "bedplate: %s: there is no tokenizer: each token is a byte\n",
@@ -180,7 +196,7 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
         return words ? data_tagged_open(set, files, s, name)
                      : data_answered_open(set, files, s, name);
     }
-    if (texts) {
+    if (bp_feed_labels(task) == BP_LABELS_TEXTS) {
         return data_tokenise(set, files, s, name);
     }
     if (format == BP_DATA_TEXT && s->run_tokenizer.kind == TOKENIZER_BYTES) {
@@ -201,17 +217,63 @@ bp_status data_files_find(data_files *files, session *s, const path_list *list)
     return data_stored_open(files, s, count, format_of(s->set->data_format));
 }
 
-static bp_status open_files(data_set *set, data_files *files, session *s, const path_list *list,
-                            const char *name)
+/* What files are refused for, whatever their rows have. */
+static bp_status files_check(data_files *files, session *s)
 {
     bool are;
-    BP_TRY(data_files_find(files, s, list));
     if (data_rows(&s->spec) != BP_CHAT_ROWS && files->data.format != BP_DATA_TOKENS) {
         BP_TRY(data_conversations_are(files, s, &are));
     }
     BP_TRY(data_reading_check(s, files));
+    return source_check(files, s);
+}
+
+static bp_status open_files(data_set *set, data_files *files, session *s, const path_list *list,
+                            const char *name)
+{
+    BP_TRY(data_files_find(files, s, list));
+    BP_TRY(files_check(files, s));
     BP_TRY(data_task_ignored(s, files));
     return open_source(set, files, s, name);
+}
+
+/* Whether every file or pattern of a list is there: a plan may be made before the data are. */
+static bool files_are_here(const path_list *list)
+{
+    bool here = list->count > 0;
+    for (uint32_t i = 0; here && i < list->count; i++) {
+        struct stat about;
+        glob_t found;
+        here = strcmp(list->item[i], "-") == 0 || stat(list->item[i], &about) == 0;
+        if (!here && glob(list->item[i], 0, NULL, &found) == 0) {
+            here = true;
+            globfree(&found);
+        }
+    }
+    return here;
+}
+
+bp_status data_set_check(session *s)
+{
+    static data_files files; /* large */
+    const path_list *lists[] = {&s->set->data, &s->set->eval_data};
+    bp_status status = BP_OK;
+    for (size_t i = 0; status == BP_OK && i < 2; i++) {
+        if (!files_are_here(lists[i])) {
+            continue;
+        }
+        memset(&files, 0, sizeof files);
+        files.look = true;
+        files.judged = i > 0;
+        status = data_files_find(&files, s, lists[i]);
+        status = status == BP_OK ? files_check(&files, s) : status;
+        const bp_data_format format = files.data.format;
+        const bool text = s->spec.config.vocabulary > 0 && format != BP_DATA_LLMC &&
+                          format != BP_DATA_NANOGPT && format != BP_DATA_TOKENS;
+        status = status == BP_OK && text ? source_tokenizer(&files, s) : status;
+        data_files_close(&files);
+    }
+    return status;
 }
 
 static bp_status mixed_check(const session *s)

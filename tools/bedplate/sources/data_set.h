@@ -54,6 +54,10 @@ void data_files_close(data_files *files);
 bp_status data_set_open(data_set *set, session *s) BP_MUST_CHECK;
 void data_set_close(data_set *set);
 
+/* What data_set_open refuses --data and --eval-data for before it reads their rows, in its words;
+ * data that are not there are not refused. Data that come through pipes are kept. */
+bp_status data_set_check(session *s) BP_MUST_CHECK;
+
 /* A feed over one of the parts, in file order and by single micro-batches: shapes, labels, classes
  * and padding are those of the spec. Not initialised yet. */
 bp_feed data_set_feed(const data_set *set, const session *s, bp_source *part);

@@ -442,7 +442,7 @@ static bp_status numbers(data_files *files, session *s)
     return BP_OK;
 }
 
-bp_status data_open_numbers(data_set *set, data_files *files, session *s, const char *name)
+bp_status data_numbers_check(const data_files *files, session *s)
 {
     bp_data_format format = files->data.format;
     if (format != BP_DATA_CSV && format != BP_DATA_TSV && format != BP_DATA_F32 &&
@@ -459,6 +459,11 @@ bp_status data_open_numbers(data_set *set, data_files *files, session *s, const 
                             "lists of images are for models that know an image's height and width",
                             files->data.source.name);
     }
+    return BP_OK;
+}
+
+bp_status data_open_numbers(data_set *set, data_files *files, session *s, const char *name)
+{
     BP_TRY(data_token_path(set, s, files->path, name));
     return data_token_opened(numbers(files, s), files, s);
 }

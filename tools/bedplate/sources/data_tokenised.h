@@ -48,6 +48,9 @@ bp_status data_lacks_labels(const data_files *files, session *s) BP_MUST_CHECK;
 bp_status data_open_numbers(data_set *set, data_files *files, session *s,
                             const char *name) BP_MUST_CHECK;
 
+/* BP_ERR_DATA: a model that reads rows of numbers does not read files of this format. */
+bp_status data_numbers_check(const data_files *files, session *s) BP_MUST_CHECK;
+
 /* Opens a token file that was given as data. */
 bp_status data_open_tokens(data_files *files, session *s) BP_MUST_CHECK;
 

@@ -23,6 +23,7 @@
 #include "tools/bedplate/session/rate_choice.h"
 #include "tools/bedplate/planning/schedule_text.h"
 #include "tools/bedplate/session/session.h"
+#include "tools/bedplate/sources/data_set.h"
 #include "tools/bedplate/sources/data_task.h"
 #include "tools/bedplate/planning/unit_text.h"
 #include "tools/bedplate/planning/shard_plan.h"
@@ -459,6 +460,9 @@ static bp_status cmd_plan_plan(session *s)
     const bp_rates usual = BP_RATES_DEFAULT;
     BP_TRY(rate_check(set));
     BP_TRY(plan_schedule(s));
+    if (!policy_asked(set)) {
+        BP_TRY(data_set_check(s));
+    }
     BP_TRY(class_weights_fill(s, NULL));
     BP_TRY(plan_answers(s));
     BP_TRY(policy_plan(&policy, s));

@@ -1,0 +1,61 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# plan refuses what train refuses for the model and the kind of its data, with the same exit code and in the same words: a
+# table of models and data. What only reading all rows finds is train's alone, and is listed.
+. "$(dirname "$0")/../lib.sh"
+
+rows() { # NAME LINE: eight times, with the number for @
+    local i
+    for i in 0 1 2 3 4 5 6 7; do echo "${2//@/$i}"; done >"$work/$1"
+}
+rows text.txt 'some text @ of a corpus'
+rows text.jsonl '{"text": "some text @"}'
+rows labels.jsonl '{"text": "some text @", "label": 1}'
+rows tags.jsonl '{"tokens": ["a", "b@"], "ner_tags": ["O", "B-x"]}'
+rows answers.jsonl '{"question": "q @", "context": "some a", "answers": {"text": ["a"], "answer_start": [5]}}'
+rows pairs.jsonl '{"anchor": "a @", "positive": "b"}'
+rows prefer.jsonl '{"prompt": "q @", "chosen": "a", "rejected": "b"}'
+rows kto.jsonl '{"prompt": "q @", "completion": "a", "label": true}'
+rows chat.jsonl '{"messages": [{"role": "user", "content": "q @"}, {"role": "assistant", "content": "a"}]}'
+(echo 'text,label' && for i in 1 2 3 4; do echo "text $i,$((i % 2))"; done) >"$work/table.csv"
+for i in 1 2 3 4; do echo "0.$i,0.2,0.3,0.4,$((i % 2))"; done >"$work/numbers.csv"
+mkdir -p "$work/photos/a" "$work/photos/b" "$work/empty" "$work/net"
+for class in a b; do for i in 1 2 3 4; do { printf 'P6 8 8 255\n' && head -c 192 /dev/zero | tr '\0' "$i"; } >"$work/photos/$class/$i.ppm"; done; done
+echo '{"model_type": "mlp", "input_size": 4, "hidden_sizes": [8], "num_labels": 2}' >"$work/net/config.json"
+mkdir "$work/cnn"
+echo '{"model_type": "cnn", "image_height": 8, "image_width": 8, "num_channels": 3, "num_labels": 2, "layers": ["conv 4 3", "mean-pool all"]}' >"$work/cnn/config.json"
+
+# What train finds when it reads rows, or opens tokenizer and template.
+late='a row has one text|no first text|needs a WordPiece tokenizer|no chat template|is not a number|a table holds labels'
+late+='|another number of fields|names no column|labels are looked for|have another size'
+refused=0
+words() { grep '^bedplate: ' <<<"$1" | grep -v '^bedplate: task: \|the weights are random\|rows have labels\|each token is a byte' | tail -1; }
+# agrees MODEL DATA OPTION..: train of no steps, and plan.
+agrees() {
+    local model=$1 data=$2 trained why
+    shift 2
+    local all=(--model "$model" --data "$work/$data" --per-device-train-batch-size 2 "$@")
+    run train "${all[@]}" --max-steps 0 --output-dir "$work/out" --overwrite-output-dir --quiet
+    trained=$code
+    why=$(words "$err")
+    run plan "${all[@]}"
+    [[ $code -eq $trained && (! $trained -eq 4 || $(words "$err") == "$why") || $code -eq 0 && $trained -eq 4 && $why =~ $late ]]
+    check $? "$model $data $*: plan $code, train $trained" "$(words "$err"); $why"
+    [[ $code -eq 0 ]] || refused=$((refused + 1))
+}
+kinds=(text.txt text.jsonl labels.jsonl tags.jsonl answers.jsonl pairs.jsonl prefer.jsonl kto.jsonl chat.jsonl table.csv numbers.csv photos empty)
+for data in "${kinds[@]}"; do
+    for model in tiny tiny-bert; do agrees "$model" "$data" --max-seq-length 16; done
+    for model in net cnn; do agrees "$work/$model" "$data"; done
+    for task in classification embedding token-classification question-answering; do agrees tiny-bert "$data" --max-seq-length 16 --task "$task"; done
+    for task in dpo kto; do agrees tiny-llama "$data" --max-seq-length 16 --task "$task"; done
+done
+for format in csv npy idx cifar10 imagefolder jsonl text; do
+    agrees tiny photos --max-seq-length 16 --data-format "$format"
+    agrees "$work/net" numbers.csv --data-format "$format"
+done
+# A plan may be made before its data are there.
+expect 0 . plan --model tiny --data "$work/later.jsonl"
+[[ $refused -gt 60 ]]
+check $? "much is refused: $refused"
+finish
