@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/bedplate/planning/shard_choice_text.h"
 #include "tools/bedplate/session/dry_run.h"
 
 static const char where[] = "ranks";

@@ -8,7 +8,7 @@
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/session/session.h"
 
-/* The values of --shard, in the order of bp_sharing, and `auto` (shard_choice.h). */
+/* The values of --shard, in the order of bp_sharing, and `auto` (core/plan/search/share.h). */
 #define SHARD_WORDS "none|optimizer|gradients|parameters|auto"
 
 /* One rank's plan. */

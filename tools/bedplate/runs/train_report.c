@@ -8,6 +8,7 @@
 
 #include "core/base/digest.h"
 #include "tools/bedplate/planning/buckets_text.h"
+#include "tools/bedplate/planning/shard_choice_text.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/sources/data_task.h"
 
@@ -126,7 +127,7 @@ void train_report_choice(const bp_choice *chosen, bool json)
     output_end(&out);
 }
 
-void train_report_sharing(const shard_choice *chosen, bool json)
+void train_report_sharing(const bp_share_choice *chosen, bool json)
 {
     output out;
     output_begin(&out, stdout);

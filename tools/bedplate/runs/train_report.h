@@ -8,7 +8,7 @@
 #include "tools/bedplate/app/device_memory.h"
 #include "tools/bedplate/predict/predictions.h"
 #include "tools/bedplate/runs/progress.h"
-#include "tools/bedplate/planning/shard_choice.h"
+#include "core/plan/search/share.h"
 #include "tools/bedplate/session/session.h"
 
 /* Sums over the run and since the last line of the log. */
@@ -83,7 +83,7 @@ void train_report_begin(const bp_runtime *runtime, uint64_t host_bytes, uint64_t
 /* What the fit chose: a line of text, or a JSON line. */
 void train_report_choice(const bp_choice *chosen, bool json);
 /* What --shard auto chose, likewise. */
-void train_report_sharing(const shard_choice *chosen, bool json);
+void train_report_sharing(const bp_share_choice *chosen, bool json);
 /* One JSON line for a logged step, and for an evaluation. */
 void train_report_step(const progress_numbers *now, const train_totals *sum, double epoch,
                        uint64_t arena_bytes);

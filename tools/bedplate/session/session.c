@@ -457,15 +457,16 @@ bp_status session_save_rates(session *s)
 }
 
 /* All ranks make the choice of the one that owns most. */
-static bp_status choose_options(session *s)
+static bp_status choose_options(void *user)
 {
+    session *s = user;
     if (s->set->arena == 0 || s->spec.optimizer == NULL) {
         return BP_OK;
     }
     const uint32_t rank = s->spec.rank;
     bp_fit_request request = session_request(s);
     BP_TRY(bp_spec_check(&s->spec, &s->error));
-    BP_TRY(shard_choice_largest(&request.spec, &s->error));
+    BP_TRY(bp_share_largest(&request.spec, &dry_run_lender, &s->error));
     BP_TRY(find_rates(s, request.free_policy));
     s->rated = s->spec;
     const bp_rates *rates = s->calibrated ? &s->rates : NULL;
@@ -482,15 +483,26 @@ static bp_status choose_options(session *s)
     return BP_OK;
 }
 
-static bp_status choose_form(session *s)
-{
-    return shard_choice_ahead(s, choose_options);
-}
-
 bp_status session_choose(session *s)
 {
-    const bool chooses = shard_automatic(s->set) && s->spec.optimizer != NULL;
-    const bp_status status = chooses ? shard_choice_run(s, choose_form) : choose_form(s);
+    static bp_wire_clocks clocks; /* large */
+    bp_share_search search = {.spec = &s->spec,
+                              .choice = &s->choice,
+                              .error = &s->error,
+                              .choose = choose_options,
+                              .user = s,
+                              .arena = s->set->arena,
+                              .free_ahead = !option_given(s->set, "shard-ahead"),
+                              .wire = {.ranks = s->spec.ranks},
+                              .memory = &dry_run_lender,
+                              .clocks = &clocks};
+    bp_status status;
+    if (shard_automatic(s->set) && s->spec.optimizer != NULL) {
+        BP_TRY(shard_plan_links(s->set, &search.wire, &s->error));
+        status = bp_share_find(&search, &s->sharing);
+    } else {
+        status = bp_share_ahead(&search);
+    }
     dry_run_wipe();
     return status;
 }

@@ -17,7 +17,7 @@
 #include "tools/bedplate/predict/predictions.h"
 #include "tools/bedplate/ranks/ranks_nccl.h"
 #include "tools/bedplate/app/settings.h"
-#include "tools/bedplate/planning/shard_choice.h"
+#include "core/plan/search/share.h"
 #include "tools/bedplate/planning/shortage.h"
 #include "tools/formats/family/class_names.h"
 #include "tools/formats/hf/embedder.h"
@@ -40,7 +40,7 @@ typedef struct session {
     bool chunk_resolved; /* and so is loss_rows */
     bp_choice choice;
     shortage lack;        /* of a plan that does not fit: what was looked for already */
-    shard_choice sharing; /* of --shard auto */
+    bp_share_choice sharing; /* of --shard auto */
     offload_choice offload;
     bool calibrated; /* --calibrate: `rates` are measured ones */
     bp_rates rates;
