@@ -48,6 +48,18 @@ typedef struct bp_region {
  * pages. */
 #define BP_OFFLOAD_ALIGNMENT 4096
 
+/* From a first byte to past a last one; nothing when they are equal. */
+typedef struct bp_span {
+    uint64_t first, end;
+} bp_span;
+
+/* The whole pages of storage in which some bytes of an offloaded buffer lie. */
+static inline bp_span bp_address_pages(bp_span bytes)
+{
+    return (bp_span){bytes.first / BP_OFFLOAD_ALIGNMENT * BP_OFFLOAD_ALIGNMENT,
+                     bp_size_align(bytes.end, BP_OFFLOAD_ALIGNMENT)};
+}
+
 struct bp_fabric;
 struct bp_tier;
 

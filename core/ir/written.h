@@ -8,6 +8,7 @@
 #ifndef BP_CORE_WRITTEN_H
 #define BP_CORE_WRITTEN_H
 
+#include "core/ir/address.h"
 #include "core/ops/kernel.h"
 
 /* `rows` runs of `width` bytes, `pitch` bytes apart. One row has its width for a pitch, rows that
@@ -26,11 +27,6 @@ typedef struct bp_indices {
     uint64_t below; /* every one is; 0: nothing is known */
     bool negative;  /* some may be negative */
 } bp_indices;
-
-/* From a first byte to past a last one; nothing when they are equal. */
-typedef struct bp_span {
-    uint64_t first, end;
-} bp_span;
 
 /* The union of `count` rectangles. */
 typedef struct bp_written {

@@ -77,6 +77,20 @@ static bool pending_same(const pending_operand *a, const pending_operand *b)
     return a->buffer == b->buffer && bp_rectangle_equal(&a->bytes, &b->bytes);
 }
 
+/* Whether they share a page of storage: one thread reads there while another writes, which never
+ * have the same page at one time (core/ir/tier.h). */
+static bool pending_shares_page(const bp_graph *graph, const pending_operand *a,
+                                const pending_operand *b)
+{
+    if (!a->there || a->buffer != b->buffer ||
+        graph->buffers[a->buffer].space != BP_SPACE_OFFLOAD) {
+        return false;
+    }
+    const bp_span one = bp_address_pages(bp_rectangle_span(&a->bytes));
+    const bp_span other = bp_address_pages(bp_rectangle_span(&b->bytes));
+    return one.first < other.end && other.first < one.end;
+}
+
 /* Whether a tuple names a buffer of the work at all: hardly any op does, and extents cost far more
  * than this to compute. */
 static bool pending_names(const pending *f, const bp_op *op, uint32_t tuple)
@@ -104,8 +118,13 @@ static bp_status pending_check(const pending *f, const bp_op *op)
             if (pending_touches(&operands[i], &f->to)) {
                 return pending_refuse(f->graph, op, "the target of work in flight is touched");
             }
-            if (operands[i].access != BP_ACCESS_READ && pending_touches(&operands[i], &f->from)) {
+            const bool reads = operands[i].access == BP_ACCESS_READ;
+            if (!reads && pending_touches(&operands[i], &f->from)) {
                 return pending_refuse(f->graph, op, "the source of work in flight is written");
+            }
+            if (pending_shares_page(f->graph, &operands[i], reads ? &f->to : &f->from)) {
+                return pending_refuse(f->graph, op,
+                                      "a page of storage is read and written at one time");
             }
         }
     }

@@ -12,6 +12,7 @@
 
 #include "core/plan/compile_private.h"
 #include "core/plan/rows.h"
+#include "core/ir/address.h"
 #include "core/ir/tier.h"
 
 #define OFFLOAD_LEAST 4096 /* elements of a parameter that is worth a call of storage */
@@ -304,15 +305,28 @@ static uint64_t fetch_bytes(const bp_graph *graph, const bp_op *op)
                                                                             : 0;
 }
 
+static uint64_t copy_width(const bp_graph *graph, const bp_op *op)
+{
+    return (uint64_t)((const bp_copy_begin_scalars *)(const void *)(graph->scalars + op->scalar))
+        ->width;
+}
+
+/* What an op copies to (operand 0) or from (operand 1) the offload tier: of storage whole pages,
+ * which the thread that reads and the one that writes never have at one time (core/ir/tier.h). */
+static bp_span tier_span(const bp_graph *graph, const bp_op *op, uint32_t operand)
+{
+    const bp_ref ref = graph->refs[op->operand + operand];
+    const bp_span bytes = {ref.offset, ref.offset + copy_width(graph, op)};
+    return graph->buffers[ref.buffer].space == BP_SPACE_OFFLOAD ? bp_address_pages(bytes) : bytes;
+}
+
 /* Whether two ops, of which one copies from the offload tier and one to it, are about the same
- * bytes there. */
+ * bytes there, or pages. */
 static bool offload_meet(const bp_graph *graph, const bp_op *from, const bp_op *to)
 {
-    const bp_ref source = graph->refs[from->operand + 1], target = graph->refs[to->operand];
-    const bp_copy_begin_scalars *a = (const void *)(graph->scalars + from->scalar);
-    const bp_copy_begin_scalars *b = (const void *)(graph->scalars + to->scalar);
-    return source.buffer == target.buffer && source.offset < target.offset + (uint64_t)b->width &&
-           target.offset < source.offset + (uint64_t)a->width;
+    const bp_span source = tier_span(graph, from, 1), target = tier_span(graph, to, 0);
+    return graph->refs[from->operand + 1].buffer == graph->refs[to->operand].buffer &&
+           source.first < target.end && target.first < source.end;
 }
 
 static bool goes_down(const bp_graph *graph, const bp_op *op, bp_kernel kernel)
@@ -349,18 +363,12 @@ static void seen_begin(seen *s)
     }
 }
 
-static uint64_t copy_width(const bp_graph *graph, const bp_op *op)
-{
-    return (uint64_t)((const bp_copy_begin_scalars *)(const void *)(graph->scalars + op->scalar))
-        ->width;
-}
-
 /* What an op copies to (operand 0) or from (operand 1) the offload tier. */
 static seen_row seen_bytes(const bp_graph *graph, const bp_op *op, uint32_t operand)
 {
-    const bp_ref ref = graph->refs[op->operand + operand];
+    const bp_span span = tier_span(graph, op, operand);
     return (seen_row){
-        .buffer = ref.buffer, .first = ref.offset, .end = ref.offset + copy_width(graph, op)};
+        .buffer = graph->refs[op->operand + operand].buffer, .first = span.first, .end = span.end};
 }
 
 /* The row of a buffer; else the one that was met longest ago. */
