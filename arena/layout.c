@@ -236,7 +236,7 @@ void plan_keep(plan_work *work, uint64_t height, const char *method)
 
 bool plan_done(const plan_work *work)
 {
-    return work->best_height <= work->capacity || work->best_height <= work->known;
+    return work->best_height <= work->capacity;
 }
 
 static void plan_report(const plan_work *work, const bp_layout_options *options,
@@ -313,8 +313,6 @@ bp_status bp_layout_solve(bp_interval *buffers, uint32_t count, const bp_layout_
     capacity = capacity == BP_SIZE_INVALID ? 0 : capacity;
     work.least = capacity < work.bound;
     work.capacity = work.least ? work.bound : capacity;
-    const uint64_t known = bp_size_sub(options->known / work.unit, work.base);
-    work.known = known == BP_SIZE_INVALID ? 0 : known;
     plan_search_all(&work, buffers, &memory, count, options->node_limit, report);
     for (uint32_t i = 0; i < work.items; i++) {
         buffers[work.item[i].row].offset = (work.base + work.best[i]) * work.unit;

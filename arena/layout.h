@@ -22,8 +22,6 @@ typedef struct bp_layout_options {
     uint64_t capacity;   /* planning ends as soon as a layout needs no more bytes; 0: the least */
     uint64_t node_limit; /* placements that the exact search of a set of up to 320 buffers may try;
                             larger sets get fewer, by the square of their number; 0: greedy only */
-    uint64_t known;      /* what report->bytes was for these buffers and options before: the search
-                            ends where it finds the same layout again; 0: nothing is known */
 } bp_layout_options;
 
 /* Enough placements for the hardest public instances: about ten seconds when even they find

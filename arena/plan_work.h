@@ -42,7 +42,6 @@ typedef struct plan_work {
     uint64_t bound;       /* units: largest section total */
     uint64_t best_height; /* units: top of the best layout so far */
     uint64_t capacity;    /* units: a layout this low ends the work */
-    uint64_t known;       /* units: the best layout of the same search before; 0: not known */
     bool least;           /* the lowest layout is wanted, not one within a given capacity */
     bool floors;          /* some floor is not 0 */
     plan_item *item;

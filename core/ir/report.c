@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "arena/sort.h"
-#include "core/base/digest.h"
 
 static const char where[] = "plan";
 
@@ -72,39 +71,8 @@ static uint64_t place_residents(bp_graph *graph, bp_space space)
     return top;
 }
 
-/* Of all that the layout of intervals depends on. */
-static uint64_t memo_digest(const bp_interval *intervals, uint32_t count,
-                            const bp_layout_options *options)
-{
-    const uint64_t words[] = {options->alignment, options->capacity, options->node_limit};
-    bp_digest digest;
-    bp_digest_begin(&digest, count);
-    bp_digest_add(&digest, words, sizeof words);
-    bp_digest_add(&digest, intervals, count * sizeof *intervals); /* has no bytes between members */
-    return bp_digest_end(&digest);
-}
-
-/* The size that was found before; 0: none. */
-static uint64_t memo_find(const bp_report_memo *memo, uint64_t digest)
-{
-    for (uint32_t i = 0; i < memo->count && i < BP_REPORT_MEMO; i++) {
-        if (memo->digest[i] == digest) {
-            return memo->bytes[i];
-        }
-    }
-    return 0;
-}
-
-static void memo_add(bp_report_memo *memo, uint64_t digest, uint64_t bytes)
-{
-    const uint32_t at = memo->count % BP_REPORT_MEMO;
-    memo->digest[at] = digest;
-    memo->bytes[at] = bytes;
-    memo->count++;
-}
-
 static bp_status place_rest(bp_graph *graph, bp_space space, uint64_t base, uint64_t nodes,
-                            bp_report_wish wish, bp_arena memory, uint64_t *top)
+                            uint64_t enough, bp_arena memory, uint64_t *top)
 {
     uint32_t count = 0;
     report_places places;
@@ -117,24 +85,15 @@ static bp_status place_rest(bp_graph *graph, bp_space space, uint64_t base, uint
             intervals[count++] = (bp_interval){buffer->bytes, buffer->lower, buffer->upper, 0};
         }
     }
-    bp_layout_options options = {.alignment = report_alignment(graph, space),
-                                 .capacity = wish.enough > base ? wish.enough - base : 0,
-                                 .node_limit = nodes};
-    const uint64_t digest = wish.memo != NULL ? memo_digest(intervals, count, &options) : 0;
-    options.known = wish.memo != NULL ? memo_find(wish.memo, digest) : 0;
-    if (wish.sizes && options.known > 0) {
-        *top = bp_size_add(base, options.known);
-        return BP_OK;
-    }
+    const bp_layout_options options = {.alignment = report_alignment(graph, space),
+                                       .capacity = enough > base ? enough - base : 0,
+                                       .node_limit = nodes};
     bp_layout_report report;
     bp_status status = bp_layout_solve(intervals, count, &options, places.rest,
                                        solve_bytes(count, nodes), &report);
     if (status != BP_OK) {
         return bp_error_set(graph->error, status, where, "the arena cannot be planned",
                             bp_space_name(space));
-    }
-    if (wish.memo != NULL && options.known == 0 && report.bytes > 0) {
-        memo_add(wish.memo, digest, report.bytes);
     }
     for (uint32_t i = 0; i < count; i++) {
         graph->buffers[places.owner[i]].offset = bp_size_add(base, intervals[i].offset);
@@ -231,7 +190,7 @@ static bp_status plan_space(bp_graph *graph, bp_space space, uint64_t nodes, bp_
         report->arena_bytes = report->lower_bound_bytes;
         return BP_OK;
     }
-    BP_TRY(place_rest(graph, space, report->resident_bytes, nodes, wish, memory,
+    BP_TRY(place_rest(graph, space, report->resident_bytes, nodes, wish.enough, memory,
                       &report->arena_bytes));
     if (report->arena_bytes > bp_address_offset(BP_OFFSET_ABSENT)) {
         return bp_error_set(graph->error, BP_ERR_OVERFLOW, where, "the arena's size overflows",
@@ -266,7 +225,7 @@ static bool lives_in(const bp_graph *graph, bp_space space)
 bp_status bp_report_measure(bp_graph *graph, uint64_t nodes, bp_report_wish wish, void *scratch,
                             uint64_t bytes, bp_report *report)
 {
-    const bp_report_wish least = {.sizes = wish.sizes, .memo = wish.memo};
+    const bp_report_wish least = {.limit = 0};
     bp_report_space device;
     bp_arena memory;
     if (bytes < bp_report_scratch(graph->used.buffers, nodes)) {

@@ -46,28 +46,14 @@ uint64_t bp_report_scratch(uint32_t buffers, uint64_t nodes);
 bp_status bp_report_plan(bp_graph *graph, uint64_t nodes, void *scratch, uint64_t bytes,
                          bp_report *report) BP_MUST_CHECK;
 
-#define BP_REPORT_MEMO 32 /* layouts that are remembered, the last ones */
-
-/* The sizes of layouts that were found before, by the digest of all that determines them. Zero at
- * first. The search goes through its layouts in one order, so that it may end at that size with the
- * same offsets; and where only the size is asked for there need be no search. */
-typedef struct bp_report_memo {
-    uint32_t count;
-    uint64_t digest[BP_REPORT_MEMO];
-    uint64_t bytes[BP_REPORT_MEMO];
-} bp_report_memo;
-
 /* What is asked of a plan that is not to run. All zero: the least layout. */
 typedef struct bp_report_wish {
     uint64_t limit;  /* where more bytes live at one time, no layout is searched for; 0: no limit */
     uint64_t enough; /* a layout of no more bytes ends the search; 0: none does */
-    bool sizes;      /* only sizes are asked for: buffers need no offsets */
-    bp_report_memo *memo; /* NULL: nothing is remembered */
 } bp_report_wish;
 
 /* As bp_report_plan, with a wish about the device arena. Beyond its limit arena_bytes is
- * lower_bound_bytes, optimal is false, and buffers of that space have no offsets; nor need any have
- * where only sizes are asked for. */
+ * lower_bound_bytes, optimal is false, and buffers of that space have no offsets. */
 bp_status bp_report_measure(bp_graph *graph, uint64_t nodes, bp_report_wish wish, void *scratch,
                             uint64_t bytes, bp_report *report) BP_MUST_CHECK;
 

@@ -143,8 +143,6 @@ static bp_status plan_lay_out(bp_plan *plan, bool runs, bp_report_wish wish,
     BP_TRY(runs ? bp_verify(graph, spec->device, &spec->device_options, scratch, bytes) : BP_OK);
     bp_graph_lifetimes(graph);
     BP_TRY(file != NULL ? bp_plan_file_programs(file, graph, &plan->error) : BP_OK);
-    wish.sizes = !runs;
-    wish.memo = spec->layouts;
     BP_TRY(bp_report_measure(graph, spec->plan_nodes, wish, scratch, bytes, &plan->report));
     if (file != NULL) {
         bp_plan_file_place(file, graph, &plan->report);

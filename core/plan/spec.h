@@ -12,7 +12,6 @@
 #include "core/ops/storage_format.h"
 #include "core/ir/device_options.h"
 
-struct bp_report_memo; /* core/ir/report.h */
 typedef struct bp_model bp_model;
 typedef struct bp_optimizer bp_optimizer;
 
@@ -432,9 +431,6 @@ typedef struct bp_spec {
     /* Steps of exact search when greedy layouts miss the bound; 0: none, and much less memory of
      * the plan. */
     uint64_t plan_nodes;
-    /* Where sizes of layouts are remembered from plan to plan, which changes none; NULL: nowhere.
-     */
-    struct bp_report_memo *layouts;
     /* Host only: fill buffers with signalling NaNs at birth and death; false: no. */
     bool poison;
 

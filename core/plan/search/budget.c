@@ -22,7 +22,6 @@ typedef struct budget_work {
     bp_choice choice;
     bp_choice trial;
     bp_choice_proposal proposal[BP_CHOICE_PROPOSALS];
-    bp_report_memo layouts;
 } budget_work;
 
 typedef char budget_holds_proposals[BP_CHOICE_PROPOSALS <= BP_BUDGET_PROPOSALS ? 1 : -1];
@@ -59,16 +58,13 @@ static bp_status budget_work_in(const bp_budget_request *request, budget_work *w
                                 bp_budget *budget, bp_error *error)
 {
     bp_choice *c = &work->choice;
-    bp_fit_request fit = budget_fit(request);
-    work->layouts.count = 0;
-    fit.spec.layouts = &work->layouts;
+    const bp_fit_request fit = budget_fit(request);
     bp_status made = bp_choice_run(c, &fit, NULL, &request->memory, error);
     if (made == BP_OK && !c->fits && budget_offloads(&request->offload)) {
         bp_offload_chosen chosen;
         made =
             bp_choice_offload(c, &fit, &request->offload, NULL, &request->memory, &chosen, error);
     }
-    c->fit.spec.layouts = request->spec.layouts; /* the work's goes back */
     if (made != BP_OK) {
         bp_choice_end(c, &request->memory);
         return made;

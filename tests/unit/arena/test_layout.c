@@ -196,30 +196,6 @@ static void sizes_are_rounded_and_capacities_judged_in_bytes(void **state)
     assert_true(set_solve(set, 3, &options).fits);
 }
 
-/* verifies arena-7.8aef */
-static void what_was_found_before_ends_the_search(void **state)
-{
-    (void)state;
-    set_seed = 3;
-    uint64_t first = 0, again = 0;
-    for (uint32_t round = 0; round < 300; round++) {
-        const uint32_t count = 20 + set_random_below(60);
-        bp_layout_options options = {.alignment = 8, .node_limit = 3000};
-        set_fill_random(count, 4 + set_random_below(300), 2 + set_random_below(30));
-        const bp_layout_report before = set_solve(set_buffers, count, &options);
-        memcpy(shuffled, set_buffers, count * sizeof *shuffled);
-        options.known = before.bytes;
-        const bp_layout_report after = set_solve(set_buffers, count, &options);
-        assert_int_equal(after.bytes, before.bytes);
-        for (uint32_t i = 0; i < count; i++) {
-            assert_int_equal(set_buffers[i].offset, shuffled[i].offset);
-        }
-        first += before.nodes;
-        again += after.nodes;
-    }
-    assert_true(again < first / 2);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,7 +205,6 @@ int main(void)
         cmocka_unit_test(calls_that_make_no_sense_are_refused),
         cmocka_unit_test(nothing_to_plan_needs_nothing),
         cmocka_unit_test(sizes_are_rounded_and_capacities_judged_in_bytes),
-        cmocka_unit_test(what_was_found_before_ends_the_search),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

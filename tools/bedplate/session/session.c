@@ -377,7 +377,6 @@ static bp_status fill_spec(session *s)
     embedder_fill(set, spec);
     spec->seed = set->seed;
     spec->plan_nodes = PLAN_NODES;
-    spec->layouts = &s->layouts;
     spec->poison = set->poison;
     const bool seen = set->command == COMMAND_PLAN && set->row_pairs;
     spec->pairs = set->text_pairs || seen || spec->config.task == BP_TASK_ANSWERS;

@@ -53,46 +53,6 @@ static void test_plan_is_checked(void **state)
     assert_non_null(strstr(f->error.text, "outside"));
 }
 
-/* A size is remembered for the same buffers alone, and gives the same offsets. */
-/* verifies program-4.15f3 */
-static void test_sizes_are_remembered(void **state)
-{
-    (void)state;
-    made_graph *f = made_begin();
-    bp_report_memo memo = {.count = 0};
-    bp_report report;
-    bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
-    bp_ref a = made_buffer(f, "a", BP_SCOPE_PROGRAM, BP_F32);
-    bp_ref b = made_buffer(f, "b", BP_SCOPE_PROGRAM, BP_F32);
-    made_copy(f, a, w, MADE_COUNT);
-    made_copy(f, b, a, MADE_COUNT);
-    made_copy(f, w, b, MADE_COUNT);
-    bp_graph_lifetimes(&f->graph);
-    bp_report_wish wish = {.memo = &memo};
-    assert_int_equal(
-        bp_report_measure(&f->graph, 0, wish, made_scratch, sizeof made_scratch, &report), BP_OK);
-    assert_int_equal(report.arena_bytes, 3 * 256);
-    assert_int_equal(memo.count, 1);
-    const uint64_t place = f->graph.buffers[b.buffer].offset;
-    f->graph.buffers[b.buffer].offset = 1;
-    wish.sizes = true;
-    assert_int_equal(
-        bp_report_measure(&f->graph, 0, wish, made_scratch, sizeof made_scratch, &report), BP_OK);
-    assert_int_equal(report.arena_bytes, 3 * 256);
-    assert_int_equal(f->graph.buffers[b.buffer].offset, 1); /* nothing was laid out */
-    wish.sizes = false;
-    assert_int_equal(
-        bp_report_measure(&f->graph, 0, wish, made_scratch, sizeof made_scratch, &report), BP_OK);
-    assert_int_equal(f->graph.buffers[b.buffer].offset, place);
-    assert_int_equal(memo.count, 1);
-    f->graph.buffers[b.buffer].bytes += 256;
-    wish.sizes = true;
-    assert_int_equal(
-        bp_report_measure(&f->graph, 0, wish, made_scratch, sizeof made_scratch, &report), BP_OK);
-    assert_int_equal(report.arena_bytes, 4 * 256);
-    assert_int_equal(memo.count, 2);
-}
-
 /* Buffers of two sizes overlap at places that differ, whichever lies lower or is born first. */
 /* verifies program-4.15f3 */
 static void test_sizes_overlap_at_other_places(void **state)
@@ -284,7 +244,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plan_is_checked),
-        cmocka_unit_test(test_sizes_are_remembered),
         cmocka_unit_test(test_sizes_overlap_at_other_places),
         cmocka_unit_test(test_alignment_is_the_graphs),
         cmocka_unit_test(test_lifetimes_are_checked),
