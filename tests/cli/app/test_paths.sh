@@ -139,6 +139,8 @@ fi
 # Written twice, however it is spelled; and what is written first and renamed.
 expect 2 'metrics.*other|metrics.*another path' train "${learn[@]}" --output-dir "$work/run" --metrics "$work/run/../two" \
     --offload-buffered --offload "file:$work/two:64MB"
+expect 2 'metrics.*other|offload.*another path' train "${learn[@]}" --output-dir "$work/run" --metrics "$work/two.reward" \
+    --offload-buffered --offload "file:$work/two:64MB" --task grpo --reward-model "$work/model"
 cp "$work/data.txt" "$work/x.tmp"
 expect 2 'another path' tokenize --tokenizer "$work/model" --data "$work/x.tmp" --output "$work/x"
 expect 2 'another path' tokenize --tokenizer "$work/model" --data "$work/d*.txt" --output "$work/data.txt"

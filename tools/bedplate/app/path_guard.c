@@ -347,7 +347,8 @@ static bp_status guard_folder(guard *g, const option *written)
 
 bp_status path_guard_check(const settings *set)
 {
-    static guard g; /* large: paths */
+    static const char beside[] = ".reward"; /* a reward model's tier, where it needs one */
+    static guard g;                         /* large: paths */
     const option *which;
     g.set = set;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
@@ -359,6 +360,12 @@ bp_status path_guard_check(const settings *set)
                 BP_TRY(guard_replaced(&g));
             }
             BP_TRY(g.folder ? guard_folder(&g, which) : guard_file(&g, which));
+            const size_t length = strlen(g.path);
+            if (which->offset == AT(offload) && set->reward_model != NULL &&
+                length + sizeof beside <= sizeof g.path) {
+                memcpy(g.path + length, beside, sizeof beside);
+                BP_TRY(guard_file(&g, which));
+            }
         }
     }
     return BP_OK;
