@@ -449,6 +449,13 @@ static bp_status print_unit(session *s)
     return BP_OK;
 }
 
+/* What train would refuse at once. */
+static bp_status plan_inputs(session *s)
+{
+    BP_TRY(rate_check(s->set));
+    return policy_asked(s->set) ? BP_OK : data_set_check(s);
+}
+
 static bp_status cmd_plan_plan(session *s)
 {
     const settings *set = s->set;
@@ -458,11 +465,8 @@ static bp_status cmd_plan_plan(session *s)
     static policy_run policy;
     extras more = {.curve = set->frontier ? &curve : NULL};
     const bp_rates usual = BP_RATES_DEFAULT;
-    BP_TRY(rate_check(set));
+    BP_TRY(plan_inputs(s));
     BP_TRY(plan_schedule(s));
-    if (!policy_asked(set)) {
-        BP_TRY(data_set_check(s));
-    }
     BP_TRY(class_weights_fill(s, NULL));
     BP_TRY(plan_answers(s));
     BP_TRY(policy_plan(&policy, s));
