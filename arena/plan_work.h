@@ -97,8 +97,8 @@ void plan_block(plan_work *work);
 
 /* First fit in two parts, of which the second may be repeated with what follows in another order.
  * plan_place takes the first `placed` of work->order, which stay where work->offset says, and keeps
- * its lists in those of `copy`, whose best_height becomes the height of these, and more in its key
- * and spare. plan_fit_rest places the others, each into the lowest gap that holds it. Returns the
+ * its lists in those of `copy`, whose best_height becomes the height of these, with its skip and
+ * bottom. plan_fit_rest places the others, each into the lowest gap that holds it. Returns the
  * height of all. */
 void plan_place(plan_work *work, plan_work *copy, uint32_t placed);
 uint64_t plan_fit_rest(plan_work *work, const plan_work *copy, uint32_t placed);

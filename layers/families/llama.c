@@ -140,7 +140,7 @@ static void llama_finish_rows(const bp_llama_config *own, uint64_t width, bool m
     rows[BP_LLAMA_ROUTER_CORRECTION] =
         (bp_publish_row){"mlp.gate.e_score_correction_bias", {experts, 0}, BP_INIT_ZEROS, 0.0};
     rows[BP_LLAMA_ROUTER_BIAS] =
-        (bp_publish_row){"mlp.router.bias", {experts, 0}, BP_INIT_ZEROS, 0.0};
+        (bp_publish_row){"mlp.router.bias", {experts, 0}, BP_INIT_NORMAL, range};
     rows[BP_LLAMA_EXPERTS_GATE_UP] = (bp_publish_row){
         "mlp.experts.gate_up_proj", {experts, 2 * inner, width}, BP_INIT_NORMAL, range};
     rows[BP_LLAMA_EXPERTS_GATE_UP_BIAS] =

@@ -46,8 +46,8 @@ bool bp_choice_frees(const bp_fit_request *request, const bp_budget_proposal *mo
 bool bp_choice_try(const bp_fit_request *given, const bp_budget_proposal *more, bool first,
                    const bp_lender *memory, bp_choice *trial);
 
-/* Whether the way of training that needs the fewest bytes, a single micro-batch of one sequence,
- * fits: two plans of few ops. What does not fit so fits in no way. */
+/* Whether the way of training that needs the fewest bytes, micro-batches of the least examples (one
+ * sequence, a pair, KTO's two), fits: two plans of few ops. What does not fit so fits in no way. */
 bool bp_choice_least_fits(const bp_fit_request *given, const bp_lender *memory, bp_choice *trial);
 
 /* Whether another spec fits in some way. */

@@ -202,9 +202,11 @@ uint64_t offload_room(const offload_choice *b, const bp_plan *plan)
         return 0;
     }
     const uint64_t room = bp_tier_posix_memory(offload_file_bytes(b, plan));
-    return count == 0 ? room
-                      : room + bp_size_align(count * sizeof all, BP_VERSIONS_PAGE) +
-                            bp_size_align(bp_tier_versions_memory(&all, 1), BP_VERSIONS_PAGE);
+    return count == 0
+               ? room
+               : bp_size_add(room, bp_size_add(bp_size_align(count * sizeof all, BP_VERSIONS_PAGE),
+                                               bp_size_align(bp_tier_versions_memory(&all, 1),
+                                                             BP_VERSIONS_PAGE)));
 }
 
 /* What lives always lies in the order of its table; what is without a gap is one range. Returns how

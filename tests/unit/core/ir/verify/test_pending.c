@@ -126,6 +126,39 @@ static void what_is_in_flight_is_left_alone(void **state)
     refused("the target of work in flight is touched", "copy");
 }
 
+/* Of storage a page is read and written by two threads: never at one time, whoever begins; pages
+ * beside each other are, and two writes have one thread. */
+/* verifies program-6.0f88 */
+static void pages_of_storage_have_one_thread(void **state)
+{
+    (void)state;
+    const uint64_t half = BP_OFFLOAD_ALIGNMENT / 2, page = BP_OFFLOAD_ALIGNMENT;
+    for (uint32_t which = 0; which < 4; which++) {
+        hand_begin(&f.h);
+        const bp_ref here = hand_buffer(&f.h, "here", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, half);
+        const bp_ref there = hand_buffer(&f.h, "there", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, half);
+        const bp_ref far =
+            hand_buffer(&f.h, "far", BP_SPACE_OFFLOAD, BP_SCOPE_PERSISTENT, 2 * page);
+        const bp_ref second = hand_at(far, which == 2 ? page : half, BP_U8);
+        const bool reads_first = which == 1, writes_both = which == 3;
+        const bp_ref to[] = {reads_first ? here : far, reads_first || writes_both ? second : there};
+        const bp_ref from[] = {reads_first ? far : here,
+                               reads_first || writes_both ? there : second};
+        int64_t request[2];
+        for (uint32_t i = 0; i < 2; i++) {
+            request[i] = hand_copy_begin(&f.h, to[i], from[i], half);
+        }
+        for (uint32_t i = 0; i < 2; i++) {
+            hand_copy_wait(&f.h, request[i], to[i], from[i], half);
+        }
+        if (which < 2) {
+            refused("a page of storage is read and written at one time", "copy_begin");
+        } else {
+            accepted();
+        }
+    }
+}
+
 /* Only the bytes in flight are forbidden, row by row. */
 /* verifies program-6.0f88 */
 static void other_bytes_of_the_buffers_are_free(void **state)
@@ -434,6 +467,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(legal_programs_pass),
         cmocka_unit_test(what_is_in_flight_is_left_alone),
+        cmocka_unit_test(pages_of_storage_have_one_thread),
         cmocka_unit_test(other_bytes_of_the_buffers_are_free),
         cmocka_unit_test(begins_and_waits_come_in_pairs),
         cmocka_unit_test(requests_count),

@@ -388,7 +388,7 @@ static void what_is_brought(void **state)
     free(memory);
 }
 
-/* Of the offloaded bytes of a copy: where they begin and end. */
+/* Of the offloaded pages of a copy: where they begin and end. */
 static bool copied_below(const bp_op *op, uint32_t operand, bp_ref *from, uint64_t *end)
 {
     const bp_graph *graph = &plan.graph;
@@ -398,12 +398,13 @@ static bool copied_below(const bp_op *op, uint32_t operand, bp_ref *from, uint64
         return false;
     }
     *from = graph->refs[op->operand + operand];
-    *end = from->offset + (uint64_t)s->width;
+    *end = bp_size_align(from->offset + (uint64_t)s->width, BP_OFFLOAD_ALIGNMENT);
+    from->offset -= from->offset % BP_OFFLOAD_ALIGNMENT;
     return graph->buffers[from->buffer].space == BP_SPACE_OFFLOAD;
 }
 
 /* For each begin of a fetch, by its first operand's place in the table: how many writes of some of
- * its bytes have been waited for by then. Returns the sum of them. */
+ * its pages have been waited for by then. Returns the sum of them. */
 static uint32_t count_written_before(uint32_t *written)
 {
     const bp_graph *graph = &plan.graph;
@@ -430,13 +431,17 @@ static uint32_t count_written_before(uint32_t *written)
     return sum;
 }
 
-/* A fetch that moves ahead passes no write of its bytes, nor does a wait for one that moves back,
- * whatever the room: with gradients and checkpoints below, with few and with many buffers. */
-static void same_bytes_keep_their_order(void **state)
+/* A fetch that moves ahead passes no write of its pages, nor does a wait for one that moves back,
+ * whatever the room: with gradients and checkpoints offloaded, with few and with many buffers, and
+ * where slices of states in 8 bits end within a page. */
+/* verifies program-6.0f88 */
+static void same_pages_keep_their_order(void **state)
 {
     (void)state;
+    static const bp_parameter_rule in_8_bits = {
+        .glob = "*", .kind = BP_RULE_OVERRIDE, .sets_bits = true, .optim_bits = 8};
     uint32_t met = 0;
-    for (uint32_t which = 0; which < 6; which++) {
+    for (uint32_t which = 0; which < 7; which++) {
         bp_spec spec = which % 2 == 0 ? wide_spec() : model_fixture_spec();
         SET_FAMILY(&spec.config, bp_transformer, layers, which < 2 ? 2 : 12);
         spec.accumulation = 2;
@@ -446,6 +451,15 @@ static void same_bytes_keep_their_order(void **state)
                                     .weights = which < 2 ? 0 : BP_OFFLOAD_ALL,
                                     .checkpoints = which >= 2 ? 1 : 0,
                                     .gradients = which < 4 ? BP_OFFLOAD_ALL : 0};
+        if (which == 6) { /* slices of 131,072 elements, 133,120 bytes */
+            SET_FAMILY(&spec.config, bp_transformer, layers, 1);
+            SET_FAMILY(&spec.config, bp_transformer, width, 600);
+            spec.gradient_release = BP_RELEASE_NONE;
+            spec.gradient_int8 = true;
+            spec.rules = &in_8_bits;
+            spec.rule_count = 1;
+            spec.offload = (bp_offload){.states = BP_OFFLOAD_ALL};
+        }
         plan_of(&spec);
         const size_t bytes = plan.graph.used.refs * sizeof(uint32_t);
         uint32_t *before = malloc(bytes), *after = malloc(bytes);
@@ -512,7 +526,7 @@ int main(void)
         cmocka_unit_test(states_of_rows),
         cmocka_unit_test(frozen_is_no_base),
         cmocka_unit_test(what_is_brought),
-        cmocka_unit_test(same_bytes_keep_their_order),
+        cmocka_unit_test(same_pages_keep_their_order),
         cmocka_unit_test(what_is_fixed),
         cmocka_unit_test(what_goes_with_fixed),
     };

@@ -189,8 +189,9 @@ static void overwrite(uint64_t offset, uint64_t bytes)
     assert_int_equal(fclose(file), 0);
 }
 
-/* A page that was changed behind the tier's back, be it by one bit, is never handed out by any way,
- * those beside it are, and what is written over it is whole again. */
+/* Reading a page that was changed behind the tier's back, be it by one bit, fails by any way (a
+ * digest has 32 bits: one change of 2^32 would pass), those beside it are read, and what is written
+ * over it is whole again. */
 /* verifies run-41.18ee */
 static void changed_pages_are_found(void **state)
 {
