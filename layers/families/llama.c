@@ -177,7 +177,6 @@ static void llama_publish_block(bp_builder *builder, const bp_model_config *conf
     const double range = own.stack.initializer_range;
     const uint64_t queries = s.heads * s.head_width, keys = s.kv_heads * s.head_width;
     const bp_init_kind one = own.norm_offset ? BP_INIT_ZEROS : BP_INIT_ONES;
-    const bool both = own.norms == BP_LLAMA_NORMS_BOTH;
     const uint64_t q_norm = own.whole_norms ? queries : s.head_width;
     const uint64_t k_norm = own.whole_norms ? keys : s.head_width;
     bp_publish_row rows[BP_LLAMA_BLOCK_PARAMETERS] = {
@@ -209,8 +208,8 @@ static void llama_publish_block(bp_builder *builder, const bp_model_config *conf
         [BP_LLAMA_Q_NORM] = {"self_attn.q_norm.weight", {q_norm, 0}, one, 0.0},
         [BP_LLAMA_K_NORM] = {"self_attn.k_norm.weight", {k_norm, 0}, one, 0.0},
         [BP_LLAMA_AFTER_1] = {"post_attention_layernorm.weight", {s.width, 0}, one, 0.0},
-        [BP_LLAMA_NORM_2] = {both ? "pre_feedforward_layernorm.weight"
-                                  : "post_attention_layernorm.weight",
+        [BP_LLAMA_NORM_2] = {own.norms == BP_LLAMA_NORMS_BOTH ? "pre_feedforward_layernorm.weight"
+                                                              : "post_attention_layernorm.weight",
                              {s.width, 0},
                              one,
                              0.0},

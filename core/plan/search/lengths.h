@@ -6,9 +6,9 @@
 
 #include "core/plan/spec.h"
 
-#define BP_LENGTHS_CUTS 512                         /* most lengths that are compared */
-#define BP_LENGTHS_MOST (BP_LENGTH_BUCKETS_MAX + 1) /* programs, the whole sequence's among them   \
-                                                     */
+#define BP_LENGTHS_CUTS 512 /* most lengths that are compared */
+/* Most programs, the whole sequence's among them. */
+#define BP_LENGTHS_MOST (BP_LENGTH_BUCKETS_MAX + 1)
 
 /* Samples of which the lengths are asked, of more than 16384 so many at even distances. */
 typedef struct bp_lengths_samples {

@@ -12,7 +12,7 @@ typedef struct clamped_pair {
     bool up_free;
 } clamped_pair;
 
-static clamped_pair pair_of(const bp_element *x, uint64_t i, float alpha, float limit)
+static clamped_pair clamped_at(const bp_element *x, uint64_t i, float alpha, float limit)
 {
     const float gate = bp_get(x, 2 * i), up = bp_get(x, 2 * i + 1);
     clamped_pair pair = {.gate = gate > limit ? limit : gate,
@@ -40,7 +40,7 @@ static void clamped_forward_run(const bp_host_call *call, uint64_t first, uint64
     const bp_clamped_forward_pointers *p = call->pointers;
     const uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
     for (uint64_t i = first * BP_RUN_ELEMENTS; i < end; i++) {
-        const clamped_pair pair = pair_of(p->x, i, (float)s->alpha, (float)s->limit);
+        const clamped_pair pair = clamped_at(p->x, i, (float)s->alpha, (float)s->limit);
         bp_put((bp_element *)p->y, i, (pair.up + 1.0f) * (pair.gate * pair.s));
     }
 }
@@ -56,7 +56,7 @@ static void clamped_backward_run(const bp_host_call *call, uint64_t first, uint6
     const float alpha = (float)s->alpha;
     const uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
     for (uint64_t i = first * BP_RUN_ELEMENTS; i < end; i++) {
-        const clamped_pair pair = pair_of(p->x, i, alpha, (float)s->limit);
+        const clamped_pair pair = clamped_at(p->x, i, alpha, (float)s->limit);
         const float d_y = bp_get(p->d_y, i);
         const float slope = pair.s * fmaf(alpha * pair.gate, 1.0f - pair.s, 1.0f);
         const float d_gate = d_y * (pair.up + 1.0f) * slope, d_up = d_y * (pair.gate * pair.s);

@@ -46,9 +46,9 @@ uint64_t bp_tier_posix_memory(uint64_t bytes);
  * The path has to stay until close; room is bp_tier_posix_memory bytes at a multiple of 4096. The
  * file is this process's alone, and its first contents are whatever they were; a page behind them
  * says that the file was made here. A new one is its owner's alone (0600). buffered: through the
- * page cache, which then has as many bytes as the file. BP_ERR_STORE says what the system refused; BP_ERR_USAGE
- * that the file holds something else, which is not touched, or that the file system keeps files in
- * memory, or cannot go past the page cache. */
+ * page cache, which then has as many bytes as the file. BP_ERR_STORE says what the system refused;
+ * BP_ERR_USAGE that the file holds something else, which is not touched, or that the file system
+ * keeps files in memory, or cannot go past the page cache. */
 bp_status bp_tier_posix_open(bp_tier_posix *tier, const char *path, uint64_t bytes, bool buffered,
                              void *room, bp_error *error) BP_MUST_CHECK;
 

@@ -39,7 +39,7 @@ typedef struct session {
     uint32_t largest;    /* plan --max-batch: the micro-batch found */
     bool chunk_resolved; /* and so is loss_rows */
     bp_choice choice;
-    shortage lack;        /* of a plan that does not fit: what was looked for already */
+    shortage lack;           /* of a plan that does not fit: what was looked for already */
     bp_share_choice sharing; /* of --shard auto */
     offload_choice offload;
     bool calibrated; /* --calibrate: `rates` are measured ones */
