@@ -250,56 +250,141 @@ bp_status bp_documents_list_end(bp_documents *documents, bp_data_reader *reader,
                                                     : BP_OK;
 }
 
-/* The next member of a list in a table, from *at: separated by spaces, or, in brackets, by commas
- * as well and perhaps quoted, as Python prints lists and numpy arrays (0. and 1.). */
-static bool next_member(const char *text, size_t length, bool brackets, size_t *at,
-                        const char **member, size_t *count)
+/* A list in a table: separated by spaces, or in brackets as Python prints lists and numpy arrays:
+ * by commas if one stands outside quotes, else by white space, its members perhaps quoted. */
+typedef struct label_members {
+    const char *text;
+    size_t length, at;
+    bool brackets, commas;
+    const char *member;
+    size_t count;
+    char quoted[BP_DOCUMENTS_LABEL]; /* a member without quotes and backslashes */
+} label_members;
+
+static bool is_blank(const label_members *m, size_t at)
 {
-    const size_t separators = brackets ? 2 : 1;
-    while (*at < length && memchr(" ,", text[*at], separators) != NULL) {
-        (*at)++;
+    return at < m->length && memchr(" \t\r\n", m->text[at], m->brackets ? 4 : 1) != NULL;
+}
+
+static bool is_quote(char byte)
+{
+    return byte == '"' || byte == '\'';
+}
+
+static label_members members_begin(const char *text, size_t length)
+{
+    const bool brackets = length >= 2 && text[0] == '[' && text[length - 1] == ']';
+    label_members m = {.text = brackets ? text + 1 : text,
+                       .length = brackets ? length - 2 : length,
+                       .brackets = brackets};
+    char quote = '\0';
+    for (size_t i = 0; brackets && i < m.length; i++) {
+        const char byte = m.text[i];
+        if (quote != '\0') {
+            i += byte == '\\' ? 1 : 0;
+            quote = byte == quote ? '\0' : quote;
+        } else if (is_quote(byte) && (i == 0 || is_blank(&m, i - 1))) {
+            quote = byte;
+        } else {
+            m.commas = m.commas || byte == ',';
+        }
     }
-    if (*at == length) {
-        return false;
+    return m;
+}
+
+/* A member in quotes, which a backslash gives a quote or a backslash. */
+static bp_status take_quoted(label_members *m, bp_data_reader *reader)
+{
+    const char quote = m->text[m->at++];
+    m->member = m->quoted;
+    m->count = 0;
+    for (; m->at < m->length && m->text[m->at] != quote; m->at++) {
+        const bool escapes = m->text[m->at] == '\\' && m->at + 1 < m->length &&
+                             (is_quote(m->text[m->at + 1]) || m->text[m->at + 1] == '\\');
+        m->at += escapes ? 1 : 0;
+        if (m->count == sizeof m->quoted) {
+            return bp_data_refuse(reader, "the label is too long to be one");
+        }
+        m->quoted[m->count++] = m->text[m->at];
     }
-    const char *first = text + *at;
-    const char *quote = brackets && (*first == '"' || *first == '\'')
-                            ? memchr(first + 1, *first, length - *at - 1)
-                            : NULL;
-    *member = quote != NULL ? first + 1 : first;
-    while (quote == NULL && *at < length && memchr(" ,", text[*at], separators) == NULL) {
-        (*at)++;
+    if (m->at == m->length) {
+        return bp_data_refuse_word(reader, "a quote in a list of labels is not closed", m->text,
+                                   m->length);
     }
-    *at = quote != NULL ? (size_t)(quote + 1 - text) : *at;
-    *count = quote != NULL ? (size_t)(quote - *member) : (size_t)(text + *at - first);
-    const bool point = brackets && quote == NULL && *count > 1 && first[*count - 1] == '.' &&
-                       first[*count - 2] >= '0' && first[*count - 2] <= '9';
-    *count -= point ? 1 : 0;
-    return true;
+    m->at++;
+    return BP_OK;
+}
+
+/* A member without quotes, of which 0. and 1. lose their point. */
+static void take_plain(label_members *m)
+{
+    m->member = m->text + m->at;
+    while (m->at < m->length && (m->commas ? m->text[m->at] != ',' : !is_blank(m, m->at))) {
+        m->at++;
+    }
+    size_t end = m->at;
+    while (end > 0 && is_blank(m, end - 1) && m->text + end > m->member) {
+        end--;
+    }
+    m->count = (size_t)(m->text + end - m->member);
+    const bool point = m->brackets && m->count > 1 && m->text[end - 1] == '.' &&
+                       m->text[end - 2] >= '0' && m->text[end - 2] <= '9';
+    m->count -= point ? 1 : 0;
+}
+
+static bp_status next_member(label_members *m, bp_data_reader *reader, bool *there)
+{
+    while (is_blank(m, m->at)) {
+        m->at++;
+    }
+    *there = m->at < m->length;
+    if (!*there) {
+        return BP_OK;
+    }
+    const bool quoted = m->brackets && is_quote(m->text[m->at]);
+    if (quoted) {
+        BP_TRY(take_quoted(m, reader));
+    } else {
+        take_plain(m);
+    }
+    const size_t end = m->at;
+    while (is_blank(m, m->at)) {
+        m->at++;
+    }
+    if (quoted && m->at < m->length && (m->commas ? m->text[m->at] != ',' : m->at == end)) {
+        return bp_data_refuse_word(reader,
+                                   m->commas ? "a comma is missing behind a quoted label of a list"
+                                             : "a space is missing behind a quoted label of a list",
+                                   m->text, m->length);
+    }
+    if (m->count == 0) {
+        return bp_data_refuse_word(reader, "a label of a list is empty", m->text, m->length);
+    }
+    m->at += m->commas && m->at < m->length ? 1 : 0;
+    return BP_OK;
 }
 
 static bp_status mask_of(bp_documents *documents, bp_data_reader *reader, const char *text,
                          size_t length, uint64_t *mask)
 {
     bp_label_list list = {.count = 0};
-    const bool brackets = length >= 2 && text[0] == '[' && text[length - 1] == ']';
-    const char *member;
-    size_t count;
-    text += brackets ? 1 : 0;
-    length -= brackets ? 2 : 0;
-    for (size_t at = 0; next_member(text, length, brackets, &at, &member, &count);) {
+    label_members m = members_begin(text, length);
+    bool there;
+    BP_TRY(next_member(&m, reader, &there));
+    while (there) {
         uint32_t named;
         bool other = false; /* which would make one name of several */
-        for (size_t i = 0; !brackets && i < count; i++) {
-            other = other || memchr(",;|", member[i], 3) != NULL;
+        for (size_t i = 0; !m.brackets && i < m.count; i++) {
+            other = other || memchr(",;|", m.member[i], 3) != NULL;
         }
-        if (other && !bp_class_names_find(documents->names, member, count, &named)) {
+        if (other && !bp_class_names_find(documents->names, m.member, m.count, &named)) {
             return bp_data_refuse_word(reader,
                                        "a list of labels in a table is separated by spaces, or "
                                        "stands in brackets, as [a, b]",
-                                       member, count);
+                                       m.member, m.count);
         }
-        BP_TRY(bp_documents_list_take(documents, reader, member, count, &list));
+        BP_TRY(bp_documents_list_take(documents, reader, m.member, m.count, &list));
+        BP_TRY(next_member(&m, reader, &there));
     }
     return bp_documents_list_end(documents, reader, &list, mask);
 }

@@ -176,6 +176,45 @@ static void names_have_a_bound_together(void **state)
     memory_store_free(&d.memory);
 }
 
+/* Lists as Python and numpy print them: repr of ["it's \"x\"", "New York"] and the like. */
+/* verifies formats-59.92c8 */
+static void printed_lists_have_their_members(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *label, *names; /* NULL: it is refused */
+    } cases[] = {
+        {"[New York, x]", "New York|x|"},
+        {"[ New York , x ]", "New York|x|"},
+        {"['New York', 'x, y']", "New York|x, y|"},
+        {"['New York' 'x']", "New York|x|"},
+        {"['New York'\n 'x']", "New York|x|"},
+        {"['it\\'s \"\"x\"\"', 'y']", "it's \"x\"|y|"},
+        {"['a\\\\', 'b']", "a\\|b|"},
+        {"['a\\n', 'b']", "a\\n|b|"},
+        {"[\"\"it's\"\", it's]", "it's|"},
+        {"[a b]", "a|b|"},
+        {"['a'b, c]", NULL},
+        {"['a' 'b', c]", NULL},
+        {"['a''b']", NULL},
+        {"['a, b]", NULL},
+        {"[a,, b]", NULL},
+        {"['', b]", NULL},
+    };
+    fixture d;
+    fixture_begin(&d);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "label,text\n\"%s\",1\n", cases[i].label);
+        const bp_status status = fixture_read(&d, text, NULL, BP_LABELS_BITS);
+        if (status != (cases[i].names != NULL ? BP_OK : BP_ERR_DATA) ||
+            (status == BP_OK && strcmp(fixture_names(&d), cases[i].names) != 0)) {
+            fail_msg("%s: %d %s: %s", text, (int)status, d.error.text, fixture_names(&d));
+        }
+    }
+    memory_store_free(&d.memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -183,6 +222,7 @@ int main(void)
         cmocka_unit_test(numbers_have_no_names),
         cmocka_unit_test(what_cannot_be_classes_is_refused),
         cmocka_unit_test(names_have_a_bound_together),
+        cmocka_unit_test(printed_lists_have_their_members),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
