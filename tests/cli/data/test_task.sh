@@ -29,6 +29,7 @@ rows names.jsonl "{$text, \"label\": \"good\"}" "{$text, \"label\": \"bad\"}"
 rows real.jsonl "{$text, \"label\": 0.5}" "{$text, \"label\": 2}"
 rows hot.jsonl "{$text, \"labels\": [1, 0, 1]}" "{$text, \"labels\": [0, 0, 0]}"
 rows lists.jsonl "{$text, \"labels\": [\"red\"]}" "{$text, \"labels\": [\"red\", \"blue\"]}"
+rows truth.jsonl "{$text, \"labels\": \"[True, False, True]\"}" "{$text, \"labels\": \"[ True  True False]\"}"
 rows edu.jsonl "{$text, \"score\": 2.5}"
 rows corpus.txt 'some text @'
 (echo 'Review,Sentiment' && for i in 1 2 3 4; do echo "text $i,$([[ $((i % 2)) == 0 ]] && echo pos || echo neg)"; done) >"$work/table.csv"
@@ -60,6 +61,7 @@ pandas.jsonl classification, 3 classes, from column label
 names.jsonl classification, 2 classes, from column label
 real.jsonl regression, from column label
 hot.jsonl multi-label-classification, 3 classes, from column labels
+truth.jsonl multi-label-classification, 3 classes, from column labels
 lists.jsonl multi-label-classification, 2 classes, from column labels
 edu.jsonl regression, from column score
 corpus.txt masked-lm, from plain text

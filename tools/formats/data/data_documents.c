@@ -315,6 +315,15 @@ static bp_status take_quoted(label_members *m, bp_data_reader *reader)
     return BP_OK;
 }
 
+/* What Python, numpy and JSON print for a truth: 1 or 0, as in an array of JSON; NULL: it is none.
+ */
+static const char *truth_of(const char *text, size_t length)
+{
+    const bool yes = length == 4 && (memcmp(text, "True", 4) == 0 || memcmp(text, "true", 4) == 0);
+    const bool no = length == 5 && (memcmp(text, "False", 5) == 0 || memcmp(text, "false", 5) == 0);
+    return yes ? "1.0" : no ? "0.0" : NULL;
+}
+
 /* A member without quotes, of which 0. and 1. lose their point. */
 static void take_plain(label_members *m)
 {
@@ -330,6 +339,9 @@ static void take_plain(label_members *m)
     const bool point = m->brackets && m->count > 1 && m->text[end - 1] == '.' &&
                        m->text[end - 2] >= '0' && m->text[end - 2] <= '9';
     m->count -= point ? 1 : 0;
+    const char *truth = m->brackets ? truth_of(m->member, m->count) : NULL;
+    m->member = truth != NULL ? truth : m->member;
+    m->count = truth != NULL ? 3 : m->count;
 }
 
 static bp_status next_member(label_members *m, bp_data_reader *reader, bool *there)

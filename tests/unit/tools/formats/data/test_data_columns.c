@@ -173,6 +173,15 @@ static void lists_are_what_they_can_only_be(void **state)
     try_reading(&printed, BP_DATA_JSONL,
                 "{\"text\": \"t\", \"label\": \"[1, 0, 1]\"}\n{\"text\": \"u\", \"label\": "
                 "\"[0 0 0]\"}\n{\"text\": \"v\", \"label\": \"0 1 0\"}\n");
+    const reading_case truth = {
+        .labels = BP_LABELS_BITS, .classes = 3, .right = "<T:t=5><T:u=2><T:v=0>"};
+    try_reading(&truth, BP_DATA_CSV,
+                "text,label\nt,\"[True, False, True]\"\nu,[False  True False]\n"
+                "v,\"[false, false, false]\"\n");
+    try_reading(&truth, BP_DATA_JSONL,
+                "{\"text\": \"t\", \"label\": \"[true, false, true]\"}\n"
+                "{\"text\": \"u\", \"label\": \"[False, True, False]\"}\n"
+                "{\"text\": \"v\", \"label\": [false, false, false]}\n");
     const reading_case chosen = {.labels = BP_LABELS_BITS, .classes = 3, .right = "<T:t=5><T:u=0>"};
     try_reading(&chosen, BP_DATA_CSV, "text,label\nt,\"['0', \"\"2\"\"]\"\nu,[]\n");
     const reading_case spaces = {
