@@ -180,12 +180,22 @@ enum { UNIVERSAL_FORM = 2, UNIVERSAL_TAG = 4, UNIVERSAL_COLUMNS = 10 };
 bool bp_words_is_comment(const char *line, size_t length)
 {
     static const char *const names[] = {"# newdoc", "# newpar"};
-    bool named = false;
+    size_t name = 1;
+    if (length == 0 || line[0] != '#' || memchr(line, '\t', length) != NULL) {
+        return false; /* a tab is before a tag */
+    }
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const size_t own = strlen(names[i]);
-        named = named || (length >= own && memcmp(line, names[i], own) == 0);
+        if (length >= own && memcmp(line, names[i], own) == 0) {
+            return true;
+        }
     }
-    return length > 1 && line[0] == '#' && (named || memchr(line, '=', length) != NULL);
+    while (name < length && line[name] == ' ') {
+        name++;
+    }
+    const char *equal = memchr(line + name, '=', length - name);
+    const bool apart = equal != NULL && equal[-1] == ' ' && equal + 1 < line + length;
+    return equal != NULL && equal > line + name && (name > 1 || (apart && equal[1] == ' '));
 }
 
 bool bp_words_is_universal(const char *text, size_t length)
@@ -193,11 +203,11 @@ bool bp_words_is_universal(const char *text, size_t length)
     const char *end = text + length, *next;
     for (; (next = memchr(text, '\n', (size_t)(end - text))) != NULL; text = next + 1) {
         uint32_t fields = 1;
-        if (next == text || text[0] == '\r' || bp_words_is_comment(text, (size_t)(next - text))) {
-            continue;
-        }
         for (const char *at = text; at < next; at++) {
             fields += *at == '\t' ? 1 : 0;
+        }
+        if (next == text || text[0] == '\r' || (text[0] == '#' && fields == 1)) {
+            continue;
         }
         return fields == UNIVERSAL_COLUMNS && text[0] == '1' && (text[1] == '\t' || text[1] == '-');
     }
@@ -323,7 +333,8 @@ static bp_status take_line(columns *c, uint64_t end)
         size_t count;
         BP_TRY(bp_data_look(reader, c->offset, &bytes, &count));
         const size_t length = end - c->offset < count ? (size_t)(end - c->offset) : count;
-        if (bp_words_is_comment((const char *)bytes, length)) {
+        if (length > 0 && c->universal ? bytes[0] == '#'
+                                       : bp_words_is_comment((const char *)bytes, length)) {
             return BP_OK;
         }
     }

@@ -47,11 +47,12 @@ typedef struct bp_words {
     bool lacks;    /* they have none; decided by the first */
 } bp_words;
 
-/* Whether a line that may begin a sentence is a comment: # and a name with =, or # newdoc, newpar.
+/* Whether a line that may begin a sentence of columns is a comment: "# name=", "#name = ", or #
+ * newdoc, newpar, and no tab. "# O" and "#=x O" are words. Of CoNLL-U each such line with # is one.
  */
 bool bp_words_is_comment(const char *line, size_t length);
 
-/* Whether a file that begins so is CoNLL-U. */
+/* Whether a file that begins so is CoNLL-U, behind lines with # and no tab. */
 bool bp_words_is_universal(const char *text, size_t length);
 
 /* Reads all sentences of a file: JSON where the format is BP_DATA_JSONL, else columns. scratch:

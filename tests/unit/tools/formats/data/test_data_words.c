@@ -132,6 +132,30 @@ static const words_row rows[] = {
     {"{'tokens': ['a'", "", true, true, true},
 };
 
+#define TEN(n, form, tag) n "\t" form "\tl\t" tag "\t_\t_\t0\troot\t_\t_\n"
+
+/* Comments of CoNLL-U are free; of other columns only those that cannot be words. */
+/* verifies formats-23.429b */
+static void comments_are_no_words(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"# this is a comment\n# checked by ann\n" TEN("1", "Dogs", "NOUN")
+             TEN("2", "#", "SYM") "\n# later\n#\n" TEN("1", "bark", "VERB"),
+         "Dogs/NOUN #/SYM;bark/VERB;"},
+        {"#tag O\n# O\na B\n\n#=x O\n#a=b O\n\n# =\n", "#tag/O #/O a/B;#=x/O #a=b/O;#/=;"},
+        {"#\tO\na\tB\n\n#=x\tO\n\n# a=b\tO\n", "#/O a/B;#=x/O;# a=b/O;"},
+        {"# id=1\na O\n\n#text = b c\n# newdoc x\nb O\n", "a/O;b/O;"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const bp_status status =
+            words_read(cases[i][0], strlen(cases[i][0]), BP_DATA_TEXT, false, 4096);
+        if (status != BP_OK || strcmp(told, cases[i][1]) != 0) {
+            fail_msg("%s: %d %s: %s", cases[i][0], (int)status, error.text, told);
+        }
+    }
+}
+
 /* verifies formats-23.429b formats-16.301b */
 static void sentences_are_read_or_refused(void **state)
 {
@@ -385,6 +409,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sentences_are_read_or_refused),
+        cmocka_unit_test(comments_are_no_words),
         cmocka_unit_test(long_sentences_are_read_up_to_their_limits),
         cmocka_unit_test(names_are_gathered_in_their_order),
         cmocka_unit_test(names_end),
