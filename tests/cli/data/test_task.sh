@@ -141,6 +141,14 @@ for model in tiny tiny-bert; do
 done
 echo '{"prompt": "2+2=", "answer": "4"}' >"$work/asked.jsonl"
 expect 2 'asked.jsonl holds prompts with answers .*columns prompt and answer.*found causal-lm, expected grpo' plan --model tiny --data "$work/asked.jsonl"
+columns=(--text-column prompt --label-column answer "${small[@]}")
+sed 's/"4"/"four"/; p; s/four/five/' "$work/asked.jsonl" >"$work/answers.jsonl"
+for model in tiny tiny-bert; do
+    expect 0 '^arena ' plan --model $model --task classification --data "$work/answers.jsonl" "${columns[@]}"
+done
+run plan --model tiny-bert --data "$work/asked.jsonl" "${small[@]}"
+[[ $err != *grpo* ]]
+check $? "an encoder is not sent to rewards" "$code $err"
 expect 0 'arena' plan --model tiny --task grpo --max-completion-length 4 --data "$work/asked.jsonl" --reward exact
 expect 2 'words.jsonl holds words with tags .*found causal-lm, expected an encoder' plan --model tiny --data "$work/words.jsonl"
 expect 2 'need bert' train --model tiny --data "$work/words.jsonl" "${small[@]}" --output-dir "$work/x"

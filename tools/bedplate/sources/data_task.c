@@ -407,7 +407,11 @@ static row_form task_form_of_fields(task_look *look)
         task_say_columns(look, of->name[FIELD_TALK], NULL);
         return ROW_TALK;
     }
-    if (has(of, FIELD_PROMPT) && has(of, FIELD_ANSWER) && !has(of, FIELD_TEXT)) {
+    const settings *set = look->s.set;
+    const bool named = set->text_column != NULL || set->label_column != NULL;
+    const bool generates = look->s.spec.config.task == BP_TASK_CAUSAL_LM;
+    if (generates && !named && has(of, FIELD_PROMPT) && has(of, FIELD_ANSWER) &&
+        !has(of, FIELD_TEXT)) {
         task_say_columns(look, of->name[FIELD_PROMPT], of->name[FIELD_ANSWER]);
         return ROW_ASKED;
     }
