@@ -679,11 +679,15 @@ static bp_status task_decide(task_look *look, const char **word)
     *word = NULL;
     if (own == BP_TASK_MASKED_LM &&
         (look->form == ROW_TALK || look->form == ROW_PREFERENCE || look->form == ROW_JUDGED)) {
-        return task_contradicts(look, "a model that reads in both directions cannot learn them",
-                                model_task_word((uint32_t)own),
-                                look->form == ROW_TALK     ? "a causal model, or labelled texts"
-                                : look->form == ROW_JUDGED ? "a causal model, or its --task"
-                                                           : "a causal model");
+        const bool judged = look->form == ROW_JUDGED;
+        return task_contradicts(
+            look,
+            judged ? "a model that reads in both directions cannot learn from judgements"
+                   : "a model that reads in both directions cannot learn them",
+            model_task_word((uint32_t)own),
+            look->form == ROW_TALK ? "a causal model, or labelled texts"
+            : judged ? "a causal model, or --task masked-lm to learn the texts without labels"
+                     : "a causal model");
     }
     if (language && look->form == ROW_ASKED) {
         BP_TRY(policy_check_others(&look->s));
