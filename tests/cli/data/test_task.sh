@@ -136,9 +136,10 @@ check $? "and nothing is made"
 expect 2 'chat.jsonl holds conversations .*cannot learn them.*found masked-lm' train --model tiny-bert --data "$work/chat.jsonl" --output-dir "$work/x"
 expect 2 'kto.jsonl holds judged completions .*cannot learn from judgements: found masked-lm, expected a causal model, or --task masked-lm to learn the texts without labels$' train --model tiny-bert --data "$work/kto.jsonl" --output-dir "$work/x"
 expect 0 '^arena ' plan --model tiny-bert --task masked-lm --data "$work/kto.jsonl" "${small[@]}"
-printf 'text;label\nI loved it, really.;good\nbad;bad\n' >"$work/semicolons.csv"
+printf '"text";label\nI loved it, really.;good\nbad;bad\n' >"$work/semicolons.csv"
 for model in tiny tiny-bert; do
-    expect 4 'semicolons.csv: the columns are parted by another character: found ;, expected commas' plan --model $model --data "$work/semicolons.csv"
+    expect 4 'semicolons.csv: the columns are separated by semicolons: expected commas, or tabs' plan --model $model --data "$work/semicolons.csv"
+    expect 4 'semicolons.csv: the columns are separated by semicolons: expected commas, or tabs' plan --model $model --data "$work/table.csv" --data "$work/semicolons.csv"
 done
 echo '{"prompt": "2+2=", "answer": "4"}' >"$work/asked.jsonl"
 expect 2 'asked.jsonl holds prompts with answers .*columns prompt and answer.*found causal-lm, expected grpo' plan --model tiny --data "$work/asked.jsonl"

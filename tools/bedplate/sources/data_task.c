@@ -774,28 +774,43 @@ static void task_note_rows(const task_look *look, settings *set)
     set->row_pairs = look->form == ROW_LABELLED && look->pairs;
 }
 
-/* A table whose first line has semicolons and no comma, as spreadsheets of many countries write. */
-static bp_status task_check_commas(task_look *look)
+/* Whether the first line of a file has semicolons, no comma, and no quote that a later one closes.
+ */
+static bool task_has_semicolons(task_look *look, uint32_t file)
 {
-    bp_error unheard = {.code = BP_OK}, *error = &look->s.error;
-    bp_data_reader reader = task_reader(&look->files, 0, look->scratch, &unheard);
+    bp_error unheard = {.code = BP_OK};
+    bp_data_reader reader = task_reader(&look->files, file, look->scratch, &unheard);
     const unsigned char *bytes;
     size_t count = 0;
-    if (look->form != ROW_OTHER || look->files.data.format != BP_DATA_CSV ||
-        bp_data_reader_begin(&reader) != BP_OK ||
+    if (bp_data_reader_begin(&reader) != BP_OK ||
         bp_data_look(&reader, 0, &bytes, &count) != BP_OK) {
-        return BP_OK;
+        return false;
     }
     const char *end = memchr(bytes, '\n', count);
     const size_t line = end != NULL ? (size_t)(end - (const char *)bytes) : count;
-    if (memchr(bytes, ';', line) == NULL || memchr(bytes, ',', line) != NULL) {
-        return BP_OK;
+    bool open = false;
+    for (size_t i = 0; i < line; i++) {
+        open = open != (bytes[i] == '"');
     }
-    const bp_status status = bp_error_set(
-        error, BP_ERR_DATA, where, "the columns are parted by another character", reader.path);
-    bp_error_found(error, ";", 1);
-    bp_error_right(error, "commas, or tabs in a .tsv");
-    return status;
+    return memchr(bytes, ';', line) != NULL && memchr(bytes, ',', line) == NULL && !open;
+}
+
+/* Tables as spreadsheets of many countries write them. A first file of a known form has commas. */
+static bp_status task_check_commas(task_look *look)
+{
+    const data_files *files = &look->files;
+    bp_error *error = &look->s.error;
+    const bool csv = files->data.format == BP_DATA_CSV;
+    for (uint32_t i = look->form == ROW_OTHER ? 0 : 1; csv && i < files->data.file_count; i++) {
+        if (task_has_semicolons(look, i)) {
+            const bp_status status =
+                bp_error_set(error, BP_ERR_DATA, where, "the columns are separated by semicolons",
+                             files->data.files[i].path);
+            bp_error_right(error, "commas, or tabs in a .tsv");
+            return status;
+        }
+    }
+    return BP_OK;
 }
 
 /* What was found becomes the settings'. */
