@@ -141,6 +141,15 @@ for model in tiny tiny-bert; do
     expect 4 'semicolons.csv: the columns are separated by semicolons: expected commas, or tabs' plan --model $model --data "$work/semicolons.csv"
     expect 4 'semicolons.csv: the columns are separated by semicolons: expected commas, or tabs' plan --model $model --data "$work/table.csv" --data "$work/semicolons.csv"
 done
+# A list in one text is refused as such; a name with a semicolon is one.
+for label in 1,0,1 '1|2' 10,000; do
+    printf 'text,label\nx,"%s"\ny,"%s"\n' "$label" "$label" >"$work/listed.csv"
+    for model in tiny tiny-bert; do
+        expect 4 'listed.csv:2: the label is a list written as one text' train --model $model --data "$work/listed.csv" "${small[@]}" --output-dir "$work/x"
+    done
+done
+for i in 1 2; do printf 'x,a;b\ny,c\n'; done | sed '1i text,label' >"$work/semicolon.csv"
+said tiny-bert semicolon.csv 'classification, 2 classes, from column label'
 echo '{"prompt": "2+2=", "answer": "4"}' >"$work/asked.jsonl"
 expect 2 'asked.jsonl holds prompts with answers .*columns prompt and answer.*found causal-lm, expected grpo' plan --model tiny --data "$work/asked.jsonl"
 columns=(--text-column prompt --label-column answer "${small[@]}")

@@ -358,6 +358,15 @@ static void task_say_label(task_look *look)
     }
 }
 
+/* Whether a table names a column of labels, though the first of them cannot be read as one: the
+ * reader of the task refuses it. */
+static bool task_names_label(task_look *look)
+{
+    bp_documents first = task_documents(look, BP_FORM_LABELLED);
+    (void)task_can(look, &first, false);
+    return first.columns.named && first.columns.of[BP_COLUMN_LABEL].number != BP_NO_COLUMN;
+}
+
 /* Whether rows are of texts that are compared, and not of two texts with a label to learn. */
 static bool task_are_texts(task_look *look)
 {
@@ -584,7 +593,8 @@ static row_form task_find_form(task_look *look)
     if (task_are_texts(look)) {
         return ROW_TEXTS;
     }
-    if (look->kind != NULL || has(&look->fields, FIELD_LABEL)) {
+    const bool labelled = has(&look->fields, FIELD_LABEL) || (!json && task_names_label(look));
+    if (look->kind != NULL || labelled) {
         task_say_label(look);
         if (!task_is_beside(look)) {
             return ROW_LABELLED;
