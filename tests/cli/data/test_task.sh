@@ -148,6 +148,18 @@ for label in 1,0,1 '1|2' 10,000; do
         expect 4 'listed.csv:2: the label is a list written as one text' train --model $model --data "$work/listed.csv" "${small[@]}" --output-dir "$work/x"
     done
 done
+for i in 1 2; do printf 'x,[INST]\ny,[SYS]\n'; done | sed '1i text,label' >"$work/bracket.csv"
+said tiny-bert bracket.csv 'classification, 2 classes, from column label'
+run train --model tiny-bert --data "$work/bracket.csv" "${small[@]}" --max-steps 1 --output-dir "$work/bracket"
+[[ $code -eq 0 && $err == *'bracket.csv: 2 classes: [INST], [SYS]'* ]]
+check $? "names in brackets are classes, which are printed" "$code $err"
+run train --model tiny-bert --task multi-label-classification --data "$work/bracket.csv" "${small[@]}" --max-steps 1 --output-dir "$work/asked"
+[[ $code -eq 0 && $err == *'bracket.csv: 2 classes: INST, SYS'* ]]
+check $? "and lists of one member if --task is of several" "$code $err"
+echo 'z,"[INST, SYS]"' >>"$work/bracket.csv"
+said tiny-bert bracket.csv 'multi-label-classification, 2 classes, from column label'
+for i in 1 2; do printf "x,['a']\ny,['b']\n"; done | sed '1i text,label' >"$work/quoted.csv"
+said tiny-bert quoted.csv 'multi-label-classification, 2 classes, from column label'
 for i in 1 2; do printf 'x,a;b\ny,c\n'; done | sed '1i text,label' >"$work/semicolon.csv"
 said tiny-bert semicolon.csv 'classification, 2 classes, from column label'
 echo '{"prompt": "2+2=", "answer": "4"}' >"$work/asked.jsonl"

@@ -141,14 +141,38 @@ bool bp_documents_listed(const char *text, size_t length)
     return numbers > 1;
 }
 
+/* What Python, numpy and JSON print for a truth: 1 or 0, as in an array of JSON; NULL: it is none.
+ */
+static const char *truth_of(const char *text, size_t length)
+{
+    const bool yes = length == 4 && (memcmp(text, "True", 4) == 0 || memcmp(text, "true", 4) == 0);
+    const bool no = length == 5 && (memcmp(text, "False", 5) == 0 || memcmp(text, "false", 5) == 0);
+    return yes ? "1.0" : no ? "0.0" : NULL;
+}
+
+/* Whether a text is a list and no name: not so one word in brackets, as [INST]. */
+static bool documents_only_list(const char *text, size_t length)
+{
+    const char *word = text + 1;
+    if (!bp_documents_listed(text, length) || length < 3 || text[0] != '[') {
+        return bp_documents_listed(text, length);
+    }
+    const bool letter = (word[0] >= 'a' && word[0] <= 'z') || (word[0] >= 'A' && word[0] <= 'Z');
+    bool parts = !letter || truth_of(word, length - 2) != NULL;
+    for (size_t i = 0; i < length - 2; i++) {
+        parts = parts || memchr(" ,;|\t\r\n", word[i], 7) != NULL;
+    }
+    return parts;
+}
+
 static bp_status data_documents_class_of(const bp_documents *documents, bp_data_reader *reader,
                                          const char *text, size_t length, uint64_t *class)
 {
     bp_number number;
     uint32_t named;
     int64_t value;
-    const bool list = bp_documents_listed(text, length);
-    if (list && !bp_class_names_find(documents->names, text, length, &named)) {
+    if (documents_only_list(text, length) &&
+        !bp_class_names_find(documents->names, text, length, &named)) {
         return bp_data_refuse_word(reader,
                                    "the label is a list written as one text, which --task "
                                    "multi-label-classification reads in brackets, as [a, b]",
@@ -313,15 +337,6 @@ static bp_status take_quoted(label_members *m, bp_data_reader *reader)
     }
     m->at++;
     return BP_OK;
-}
-
-/* What Python, numpy and JSON print for a truth: 1 or 0, as in an array of JSON; NULL: it is none.
- */
-static const char *truth_of(const char *text, size_t length)
-{
-    const bool yes = length == 4 && (memcmp(text, "True", 4) == 0 || memcmp(text, "true", 4) == 0);
-    const bool no = length == 5 && (memcmp(text, "False", 5) == 0 || memcmp(text, "false", 5) == 0);
-    return yes ? "1.0" : no ? "0.0" : NULL;
 }
 
 /* A member without quotes, of which 0. and 1. lose their point. */

@@ -115,12 +115,13 @@ bp_status bp_documents_table(bp_documents *documents, bp_data_reader *reader, ch
 /* The value of a number that is whole, however it is written; false: it is not. */
 bool bp_documents_whole(const bp_number *number, int64_t *value);
 
-/* Whether a text is a list and not one label: [..], or several numbers. */
+/* Whether a text may be a list and not one label: [..], or several numbers. */
 bool bp_documents_listed(const char *text, size_t length);
 
 /* The label of a text: a number or the name of a class, or, where any of the classes may be, a list
  * separated by spaces or in brackets, none for none. What is a number is never looked up as a name,
- * and what bp_documents_listed is none unless a class has it. */
+ * and what is only a list is none unless a class has it: of bp_documents_listed all but one word in
+ * brackets that begins with a letter, as [INST]. */
 bp_status bp_documents_label(bp_documents *documents, bp_data_reader *reader, const char *text,
                              size_t length, uint64_t *label) BP_MUST_CHECK;
 
