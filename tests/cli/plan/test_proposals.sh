@@ -87,6 +87,24 @@ for task in 'tiny-llama dpo 1500000' 'tiny-llama kto 1600000' 'tiny-bert embeddi
     expect 0 '.' "${most[@]}" --per-device-train-batch-size "$batch"
     expect 3 'does not fit' "${most[@]}" --per-device-train-batch-size $((batch + 1))
 done
+# The batch that the fit chose is one of examples, in text and in JSON: when it is typed the run is the same.
+for ((i = 0; i < 24; i++)); do printf '{"prompt": "%d", "chosen": "yes", "rejected": "no"}\n' $i; done >"$work/pairs.jsonl"
+for ((i = 0; i < 24; i++)); do printf '{"prompt": "%d", "completion": "%d", "label": %s}\n' $i $((i * 7)) "$([[ $((i % 2)) -eq 0 ]] && echo true || echo false)"; done >"$work/kto.jsonl"
+for ((i = 0; i < 24; i++)); do printf '{"anchor": "q%d", "positive": "p%d", "negative": "n%d"}\n' $i $i $i; done >"$work/texts.jsonl"
+for given in 'tiny dpo pairs 1 3MiB' 'tiny kto kto 2 6MiB' 'tiny-bert embedding texts 4 8MiB'; do
+    read -r model task file batch arena <<<"$given"
+    one=(--model "$model" --data "$work/$file.jsonl" --task "$task" --max-seq-length 32 --arena "$arena" --optim adamw_8bit
+        --per-device-train-batch-size "$batch" --gradient-accumulation-steps 2)
+    run plan "${one[@]}"
+    [[ $code -eq 0 && $(sed -nE 's/^chosen .* ([0-9]+) x +([0-9]+) .*/\1*\2/p' <<<"$out") == "$batch*2" ]]
+    check $? "$task: micro-batches of the table are of examples" "$out$err"
+    run plan "${one[@]}" --json
+    [[ $code -eq 0 && $(sed -nE 's/.*"choice": \{[^}]*"per_device_train_batch_size": ([0-9]+).*/\1/p' <<<"$out") == "$batch" ]]
+    check $? "$task: and so is that of JSON" "$out$err"
+    run train "${one[@]}" --max-steps 1 --output-dir "$work/fit-$task"
+    [[ $code -eq 0 && $out$err == *"fit: "*" --per-device-train-batch-size $batch --gradient-accumulation-steps 2 "* ]]
+    check $? "$task: and the line of train" "$out$err"
+done
 # What was typed under other names, in other units, quoted or in a file is replaced and not given twice.
 limit=300000000
 quoted="--output-dir '$work/a '\\''b'\\'''"

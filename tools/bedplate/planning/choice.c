@@ -5,14 +5,19 @@
 #include "tools/bedplate/session/policy.h"
 #include "tools/bedplate/planning/release_text.h"
 
+uint32_t choice_examples(const bp_spec *spec, uint32_t batch)
+{
+    return batch / bp_fit_example(spec);
+}
+
 /* "--gradient-checkpointing full --per-device-train-batch-size 4 ..": the options that give the
  * candidate. */
-static void choice_put_options(bp_text *text, const bp_fit_try *candidate)
+static void choice_put_options(bp_text *text, const bp_spec *spec, const bp_fit_try *candidate)
 {
     bp_text_string(text, "--gradient-checkpointing ");
     policy_put(text, &candidate->policy);
     bp_text_string(text, " --per-device-train-batch-size ");
-    bp_text_u64(text, candidate->batch);
+    bp_text_u64(text, choice_examples(spec, candidate->batch));
     bp_text_string(text, " --gradient-accumulation-steps ");
     bp_text_u64(text, candidate->accumulation);
     bp_text_string(text, " --loss-chunk-rows ");
@@ -35,7 +40,7 @@ static void put_dropped(bp_text *text, const bp_choice *c)
 void choice_put_line(bp_text *text, const bp_choice *c)
 {
     bp_text_string(text, c->fits ? "fit: " : "nothing fits; the least is ");
-    choice_put_options(text, &c->fit.best);
+    choice_put_options(text, &c->request.spec, &c->fit.best);
     bp_text_string(text, ": ");
     bp_text_grouped(text, c->fit.best.arena_bytes);
     bp_text_string(text, " bytes, ");
@@ -44,7 +49,8 @@ void choice_put_line(bp_text *text, const bp_choice *c)
     put_dropped(text, c);
 }
 
-static void choice_put_row(bp_text *text, const char *rank, const bp_fit_try *candidate)
+static void choice_put_row(bp_text *text, const char *rank, const bp_spec *spec,
+                           const bp_fit_try *candidate)
 {
     char name[64];
     bp_text policy;
@@ -54,7 +60,7 @@ static void choice_put_row(bp_text *text, const char *rank, const bp_fit_try *ca
     (void)cut;
     bp_text_padded(text, rank, 11, BP_TEXT_LEFT);
     bp_text_padded(text, name, 32, BP_TEXT_LEFT);
-    bp_text_u64_padded(text, candidate->batch, 7);
+    bp_text_u64_padded(text, choice_examples(spec, candidate->batch), 7);
     bp_text_string(text, " x ");
     bp_text_u64_padded(text, candidate->accumulation, 4);
     bp_text_u64_padded(text, candidate->loss_rows, 11);
@@ -86,25 +92,26 @@ static bool is_other(const bp_choice *c, const bp_fit_try *candidate)
 
 void choice_put_table(bp_text *text, const bp_choice *c)
 {
+    const bp_spec *spec = &c->request.spec;
     bp_text_string(text, "arena of ");
     bp_text_grouped(text, c->request.budget);
     bp_text_string(text, " bytes");
     bp_text_padded(text, "micro-batches  loss rows", 46, BP_TEXT_RIGHT);
     bp_text_string(text, "         arena bytes    s a step\n");
-    choice_put_row(text, c->fits ? "chosen" : "least", &c->fit.best);
+    choice_put_row(text, c->fits ? "chosen" : "least", spec, &c->fit.best);
     if (c->fit.runner_up.batch != 0 && c->fits) {
-        choice_put_row(text, "runner-up", &c->fit.runner_up);
+        choice_put_row(text, "runner-up", spec, &c->fit.runner_up);
     }
     for (uint32_t i = 0; i < c->fit.tried_count && c->fits; i++) {
         const bp_fit_try *candidate = &c->fit.tried[i];
         if (is_other(c, candidate)) {
-            choice_put_row(text, candidate->fits ? "slower" : "too large", candidate);
+            choice_put_row(text, candidate->fits ? "slower" : "too large", spec, candidate);
         }
     }
     put_dropped(text, c);
 }
 
-static void json_candidate(output *out, const bp_fit_try *candidate)
+static void json_candidate(output *out, const bp_spec *spec, const bp_fit_try *candidate)
 {
     char name[256];
     bp_text policy;
@@ -113,7 +120,7 @@ static void json_candidate(output *out, const bp_fit_try *candidate)
     bp_status cut = bp_text_flush(&policy);
     (void)cut;
     json_text(out, "gradient_checkpointing", name);
-    json_count(out, "per_device_train_batch_size", candidate->batch);
+    json_count(out, "per_device_train_batch_size", choice_examples(spec, candidate->batch));
     json_count(out, "gradient_accumulation_steps", candidate->accumulation);
     json_count(out, "loss_chunk_rows", candidate->loss_rows);
     json_count(out, "sequence_chunk", candidate->sequence_chunk);
@@ -124,8 +131,9 @@ static void json_candidate(output *out, const bp_fit_try *candidate)
 
 void choice_json(output *out, const bp_choice *c, bool all)
 {
+    const bp_spec *spec = &c->request.spec;
     json_open(out, "choice");
-    json_candidate(out, &c->fit.best);
+    json_candidate(out, spec, &c->fit.best);
     json_text(out, "gradient_release", release_name(c->fit.spec.gradient_release));
     json_close(out);
     if (!all) {
@@ -133,14 +141,14 @@ void choice_json(output *out, const bp_choice *c, bool all)
     }
     if (c->fit.runner_up.batch != 0) {
         json_open(out, "runner_up");
-        json_candidate(out, &c->fit.runner_up);
+        json_candidate(out, spec, &c->fit.runner_up);
         json_close(out);
     }
     json_list(out, "rejected");
     for (uint32_t i = 0; i < c->fit.tried_count; i++) {
         if (is_other(c, &c->fit.tried[i])) {
             json_item(out);
-            json_candidate(out, &c->fit.tried[i]);
+            json_candidate(out, spec, &c->fit.tried[i]);
             json_close(out);
         }
     }

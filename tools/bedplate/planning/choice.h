@@ -6,6 +6,10 @@
 #include "core/plan/search/choice.h"
 #include "tools/bedplate/app/output.h"
 
+/* --per-device-train-batch-size of a micro-batch of `batch` sequences: a pair, or a row of several
+ * texts, is one example. */
+uint32_t choice_examples(const bp_spec *spec, uint32_t batch);
+
 /* One line: the options chosen, bytes, estimated seconds. */
 void choice_put_line(bp_text *text, const bp_choice *c);
 

@@ -47,7 +47,7 @@ static void put_difference(bp_text *text, const bp_fit_try *base, const bp_fit_t
     if (!given->free_batch && found->batch != base->batch) {
         bp_text_string(text, space);
         bp_text_string(text, "--per-device-train-batch-size ");
-        bp_text_u64(text, found->batch / bp_fit_example(&given->spec));
+        bp_text_u64(text, choice_examples(&given->spec, found->batch));
         bp_text_string(text, " --gradient-accumulation-steps ");
         bp_text_u64(text, found->accumulation);
         space = " ";

@@ -207,7 +207,7 @@ static bp_status print_json(output *out, const session *s, const extras *more)
         shortage_json(out, &s->lack);
     }
     if (s->set->max_batch) {
-        json_count(out, "max_batch", s->largest / bp_fit_example(&s->spec));
+        json_count(out, "max_batch", choice_examples(&s->spec, s->largest));
     }
     if (more->curve != NULL) {
         frontier_json(out, more->curve);
@@ -323,7 +323,7 @@ static bp_status print_table(output *out, const session *s, const extras *more)
     bp_status status = put_schedule(out, s);
     if (s->set->max_batch) {
         bp_text_string(text, "the largest micro-batch that fits is ");
-        bp_text_u64(text, s->largest / bp_fit_example(&s->spec));
+        bp_text_u64(text, choice_examples(&s->spec, s->largest));
         bp_text_char(text, '\n');
     }
     if (s->choice.made) {
