@@ -236,7 +236,9 @@ train|--load_in 8bit --epoch 2|--load-in-8bit --num-train-epochs 2
 train|--do_regression true|--task regression
 train|--excess_length_strategy raise|--long-rows refuse
 train|--excess_length_strategy drop|? never dropped
-train|--importance_sampling_level sequence|--loss-type gspo
+train|--importance_sampling_level sequence|? found "sequence": --loss-type gspo or luspo have ratios of whole completions; see --epsilon
+train|--importance_sampling_level token|? found "token": ratios are of tokens .*: leave it out
+train|--importance_sampling_level word|? no such value: found "word", expected sequence, token
 train|--checkpointing_steps epoch|? --save-strategy epoch
 train|--checkpointing_steps 5|--save-steps 5
 train|--val_check_interval 0.25|? Lightning counts batches

@@ -120,14 +120,20 @@ static bp_status synonym_percent(const char *value, const char *origin, const ch
     return *ours != NULL ? BP_OK : BP_ERR_USAGE;
 }
 
-/* The words that a closed list of values has. */
+/* The words of a closed list of values that are taken, or all where each is only answered. */
 static void synonym_expected(const char *values)
 {
     const char *between = "";
+    bool answered = true;
+    for (const char *at = values; answered && at != NULL; at = strchr(at, '|')) {
+        at += *at == '|' ? 1 : 0;
+        const size_t theirs = strcspn(at, "=|");
+        answered = at[theirs] == '=' && at[theirs + 1] == '!';
+    }
     for (const char *at = values; *at != '\0';) {
         const size_t whole = strcspn(at, "|");
         const size_t theirs = strcspn(at, "=|");
-        if (theirs + 1 < whole && at[theirs + 1] != '!') {
+        if (theirs + 1 < whole && (answered || at[theirs + 1] != '!')) {
             output_print(stderr, "%s%.*s", between, (int)theirs, at);
             between = ", ";
         }

@@ -978,7 +978,9 @@ static const synonym table[] = {
          "heartbeat*",
          "a step learns its own completions: see --num-generations and --num-iterations"),
     NEAR("generation-kwargs", "see --temperature and --max-completion-length"),
-    VALUES("importance-sampling-level", "loss-type", "sequence=gspo|token=!leave it out"),
+    VALUES("importance-sampling-level", "loss-type",
+           "sequence=!--loss-type gspo or luspo have ratios of whole completions; see --epsilon|"
+           "token=!ratios are of tokens but for --loss-type gspo and luspo: leave it out"),
     NEAR("off-policy*|use-bias-correction-kl", "not implemented: see --delta and --epsilon"),
     NEAR("entropy-*|use-adaptive-entropy",
          "not implemented: the nearest is --top-entropy-quantile"),
