@@ -323,9 +323,11 @@ no 2 '--num-generations: the completions of a step .* are no whole groups' --num
 no 2 '--lora-dropout: with dropout' --lora-r 2 --lora-dropout 0.1
 no 2 '--dropout: with dropout' --dropout 0.1
 no 2 '--packing: completions are not packed' --packing
-for option in load-best-model-at-end keep-best early-stopping-patience=2; do
+for option in load-best-model-at-end keep-best early-stopping-patience=2 early-stopping-threshold=0.1 metric-for-best-model=reward \
+    greater-is-better=true eval-steps=1; do
     no 2 "--${option%=*}: there are no evaluations" "--$option"
 done
+no 2 '--eval-strategy epoch: there are no evaluations' --eval-strategy epoch
 no 2 '--save-strategy best: there are no evaluations' --save-strategy best
 no 2 '--reward-weights: a weight is no number' --reward-weights 1,
 no 2 '--temperature: at temperature 0' --temperature 0
@@ -379,7 +381,8 @@ same() {
 }
 for wrong in "--reward nonsense" "--reward-weights 1,2,3" "--reward-command true --reward-on-failure never" "--loss-type rloo --delta 2" \
     "--loss-type reinforce_plus_plus --beta 0.1 --lora-r 2" "--mask-truncated-completions" "--num-generations 7" "--temperature 0" "--packing" \
-    "--num-iterations 3 --save-steps 4" "--ref-model $work/warm" "--slots 0" "--lora-r 2 --lora-dropout 0.1" "--loss-type online_dpo --lora-r 2 --epsilon 0.1"; do
+    "--num-iterations 3 --save-steps 4" "--ref-model $work/warm" "--slots 0" "--lora-r 2 --lora-dropout 0.1" "--loss-type online_dpo --lora-r 2 --epsilon 0.1" \
+    "--metric-for-best-model reward" "--greater-is-better true" "--eval-strategy steps --eval-steps 1" "--eval-strategy epoch"; do
     # shellcheck disable=SC2086
     same $wrong
 done

@@ -127,6 +127,10 @@ static const struct policy_refusal {
     {"load-best-model-at-end", "there are no evaluations: each step prints its rewards"},
     {"keep-best", "there are no evaluations: each step prints its rewards"},
     {"early-stopping-patience", "there are no evaluations: each step prints its rewards"},
+    {"early-stopping-threshold", "there are no evaluations: each step prints its rewards"},
+    {"metric-for-best-model", "there are no evaluations: each step prints its rewards"},
+    {"greater-is-better", "there are no evaluations: each step prints its rewards"},
+    {"eval-steps", "there are no evaluations: each step prints its rewards"},
 };
 
 /* Options that the loss type does not read. */
@@ -196,6 +200,11 @@ static bp_status policy_refuse(session *s)
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
                             "there are no evaluations: each step prints its rewards",
                             "--save-strategy best");
+    }
+    if (strcmp(set->eval_strategy, "epoch") == 0) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "there are no evaluations: each step prints its rewards",
+                            "--eval-strategy epoch");
     }
     BP_TRY(policy_refuse_reference(s));
     const policy_rule *rule = policy_rule_find(set->loss_type);
