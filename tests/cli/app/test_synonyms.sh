@@ -248,6 +248,17 @@ train|--use_vllm true|? --slots
 train|--mlm_probability 0.15|? 15 %
 train|--from_scratch|? random weights
 generate|--antiprompt END|--stop END
+generate|--early_stopping true|? no beam search: --temperature 0
+generate|--threads 4 --threads-batch 4|? --threads-batch: .*--threads N is of prompts as well: leave it out
+train|--early_stopping true|? --early-stopping-patience N
+train|--lora-out a.gguf --checkpoint-out b.gguf|? --lora-out: .*--output-dir DIR gets adapters
+train|--checkpoint-out b.gguf|? --output-dir DIR gets adapters
+train|--rank_stabilized --lora_r 4|--use-rslora --lora-r 4
+train|--rank_stabilized_lora true|--use-rslora
+train|--rank-wq 4|? --rank-pattern
+train|--normalize_advantages true|? the nearest is --scale-rewards batch
+train|--reward_clip_range -1 1|? rewards are not clipped
+train|--do_regression false|--task classification
 generate|--json-schema x|? not constrained
 generate|--xtc-probability 0.5|? --top-k
 generate|--model-draft x|? drafts
