@@ -6,9 +6,19 @@ run plan --model meta-llama/Llama-3.2-1B
 [[ $code -eq 2 && $err == *"--model: "*"found meta-llama/Llama-3.2-1B, expected a directory"* ]] &&
     grep -qx 'try: hf download meta-llama/Llama-3.2-1B --local-dir Llama-3.2-1B' <<<"$err"
 check $? "a model of a hub is answered with its download" "$code $err"
-for name in https://huggingface.co/org/m hf.co/org/m hf:org/m hf://org/m; do
-    [[ $name != hf.co/* ]] || name=https://$name
+for name in https://huggingface.co/org/m https://hf.co/org/m hf.co/org/m huggingface.co/org/m http://huggingface.co/org/m https://hf.co/org/m/ \
+    https://huggingface.co/org/m/tree/main 'https://huggingface.co/org/m?library=x' https://huggingface.co/org/m/blob/main/config.json hf:org/m \
+    hf://org/m; do
     expect 2 '^try: hf download org/m --local-dir m$' plan --model "$name"
+done
+for name in https://huggingface.co/gpt2 hf.co/gpt2/ https://huggingface.co/gpt2/tree/main; do
+    expect 2 '^try: hf download gpt2 --local-dir gpt2$' plan --model "$name"
+done
+expect 2 '^try: hf download openai-community/gpt2 --local-dir gpt2$' plan --model https://huggingface.co/openai-community/gpt2/tree/main
+for name in https://huggingface.co/ https://hf.co/datasets/org/m https://elsewhere.org/org/m hf.co/../m; do
+    run plan --model "$name"
+    [[ $code -eq 4 && $err != *'hf download'* ]]
+    check $? "no model of a hub: $name" "$code $err"
 done
 expect 4 '^try: hf download bert-base-uncased --local-dir bert-base-uncased$' plan --model bert-base-uncased
 run plan --model lama-7b

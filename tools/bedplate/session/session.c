@@ -55,8 +55,9 @@ static uint64_t session_arenas_here(const session *s);
 #define TIME_PIECES      64u /* of a recurrent model's sequences, unless --time-chunk says */
 #define TIME_STEPS       16u /* in each at least */
 /* What names on a hub are made of. */
-#define HUB_NAME   "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./"
-#define PLAN_NODES 200000u /* of exact search, where greedy layouts waste */
+#define HUB_NAME     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./"
+#define HUB_NAME_MAX 256
+#define PLAN_NODES   200000u /* of exact search, where greedy layouts waste */
 
 static const char where[] = "bedplate";
 
@@ -109,37 +110,66 @@ static bp_status open_gguf(session *s)
     return BP_OK;
 }
 
-/* Whether a name has the form ORG/NAME that model hubs use. */
-static bool is_hub_name(const char *name)
+/* Whether a name has the form ORG/NAME that model hubs use; `alone`: or NAME. */
+static bool is_hub_name(const char *name, bool alone)
 {
     const char *slash = strchr(name, '/');
-    return slash != NULL && slash != name && slash[1] != '\0' && strchr(slash + 1, '/') == NULL &&
-           name[0] != '.' && name[0] != '~' && strspn(name, HUB_NAME) == strlen(name);
+    const bool one = slash == NULL && alone;
+    return (one || (slash != NULL && slash[1] != '\0' && slash[1] != '.' &&
+                    strchr(slash + 1, '/') == NULL)) &&
+           name[0] != '\0' && name[0] != '/' && name[0] != '.' && name[0] != '~' &&
+           strspn(name, HUB_NAME) == strlen(name);
 }
 
-/* The name behind what addresses of the hub begin with. */
-static const char *hub_name(const char *model)
+/* Skips one of the words that `at` begins with. */
+static bool hub_skip(const char **at, const char *const *words)
 {
-    static const char *const begins[] = {"https://huggingface.co/", "https://hf.co/", "hf://",
-                                         "hf:"};
-    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++) {
-        const size_t length = strlen(begins[i]);
-        if (strncmp(model, begins[i], length) == 0) {
-            return model + length;
+    for (; *words != NULL; words++) {
+        const size_t length = strlen(*words);
+        if (strncmp(*at, *words, length) == 0) {
+            *at += length;
+            return true;
         }
     }
-    return model;
+    return false;
+}
+
+/* The name in an address of the hub, without the page of it: https://hf.co/ORG/NAME/tree/main. What
+ * is no address is the name itself. Returns whether it is a name that a hub may have. */
+static bool hub_name(const char *model, char name[HUB_NAME_MAX])
+{
+    static const char *const schemes[] = {"https://", "http://", NULL};
+    static const char *const hosts[] = {
+        "huggingface.co/", "www.huggingface.co/", "hf.co/", "hf://", "hf:", NULL};
+    static const char *const pages[] = {"/tree/", "/blob/", "/resolve/", NULL};
+    const char *at = model;
+    (void)hub_skip(&at, schemes);
+    const bool address = hub_skip(&at, hosts);
+    size_t length = address ? strcspn(at, "?#") : strlen(at);
+    for (size_t i = 0; address && pages[i] != NULL; i++) {
+        const char *page = strstr(at, pages[i]);
+        length = page != NULL && (size_t)(page - at) < length ? (size_t)(page - at) : length;
+    }
+    while (address && length > 0 && at[length - 1] == '/') {
+        length--;
+    }
+    length = length < HUB_NAME_MAX ? length : 0;
+    memcpy(name, at, length);
+    name[length] = '\0';
+    return is_hub_name(name, address) && (address || at == model);
 }
 
 static bp_status no_model(session *s)
 {
-    const char *model = s->set->model, *name = hub_name(model);
-    if (is_hub_name(name)) {
+    const char *model = s->set->model;
+    char name[HUB_NAME_MAX];
+    if (hub_name(model, name)) {
+        const char *slash = strchr(name, '/');
         output_print(stderr,
                      "bedplate: --model: nothing of this name is on this machine: found %s, "
                      "expected a directory, a GGUF file or a preset\n"
                      "try: hf download %s --local-dir %s\n",
-                     model, name, strchr(name, '/') + 1);
+                     model, name, slash != NULL ? slash + 1 : name);
         return BP_ERR_USAGE;
     }
     const char *names[64];
@@ -150,9 +180,9 @@ static bp_status no_model(session *s)
     }
     const bool near = options_unknown(
         "model: no directory with a config.json, no GGUF file, and no preset", model, names, count);
-    if (!near && strchr(name, '-') != NULL && strspn(name, HUB_NAME) == strlen(name) &&
-        strchr(name, '/') == NULL) { /* as the hub's oldest models are called */
-        output_print(stderr, "try: hf download %s --local-dir %s\n", name, name);
+    if (!near && strchr(model, '-') != NULL && strspn(model, HUB_NAME) == strlen(model) &&
+        strchr(model, '/') == NULL) { /* as the hub's oldest models are called */
+        output_print(stderr, "try: hf download %s --local-dir %s\n", model, model);
     }
     return BP_ERR_DATA;
 }
