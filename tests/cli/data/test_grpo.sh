@@ -329,7 +329,8 @@ for option in load-best-model-at-end keep-best early-stopping-patience=2 early-s
 done
 no 2 '--eval-strategy epoch: there are no evaluations' --eval-strategy epoch
 no 2 '--save-strategy best: there are no evaluations' --save-strategy best
-no 2 '--reward-weights: a weight is no number' --reward-weights 1,
+no 2 '--reward-weights: a weight is no number: found 1,, expected a number for each reward' --reward-weights 1,
+no 2 '--reward-weights: a weight is no number: found x,1, expected a number for each reward' --reward-weights x,1
 no 2 '--temperature: at temperature 0' --temperature 0
 expect 2 '--temperature: the option is for --task grpo' train --model tiny --data "$work/five.jsonl" --temperature 2 \
     --output-dir "$work/n"

@@ -282,8 +282,8 @@ void shortage_find(shortage *to, const bp_choice *c, const bp_plan *plan, const 
     if (!c->made || add_equal(to, c)) {
         return;
     }
-    /* The reference of adapters is the model without them, and what prompts and completions are
-     * long is given. */
+    /* The reference of adapters is the model without them, and the lengths of prompts and
+     * completions are given. */
     const bool completions = c->request.spec.row_weights;
     bool full = shortage_add_divided(to, c);
     full = add_full(to, c) || full;

@@ -18,13 +18,15 @@ static bp_status weights_read(reward_set *rewards, const char *text, bp_error *e
     for (uint32_t f = 0; f < rewards->count; f++) {
         rewards->weights[f] = 1.0;
     }
+    const char *whole = text;
     for (bool more = text != NULL && *text != '\0'; more;) {
         const size_t length = strcspn(text, ",");
         bp_number number;
         if (bp_number_parse(text, length, &number) != BP_OK) {
             const bp_status status = bp_error_set(error, BP_ERR_USAGE, where,
                                                   "a weight is no number", "--reward-weights");
-            bp_error_found(error, text, length);
+            bp_error_found(error, whole, strlen(whole));
+            bp_error_right(error, "a number for each reward, between commas");
             return status;
         }
         if (given < rewards->count) {
