@@ -41,6 +41,11 @@ static bp_status tier_failed(const bp_tier_posix *tier, bp_error *error, int cod
                        : code == EFBIG                     ? "the file would be too large here"
                        : code == EIO                       ? "input/output error"
                        : code == ENODEV                    ? "the device is gone"
+                       : code == ENAMETOOLONG              ? "path too long"
+                       : code == ELOOP                     ? "too many symbolic links"
+                       : code == EEXIST                    ? "a link is there that leads to no file"
+                       : code == EMFILE || code == ENFILE  ? "too many open files"
+                       : code == ENOMEM                    ? "the operating system has no memory"
                                         : "the operating system reported an error";
     return bp_error_set(error, BP_ERR_STORE, where, text, tier->path);
 }

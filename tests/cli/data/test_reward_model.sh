@@ -234,6 +234,22 @@ check $? "and planned" "$code $out$err"
 expect 3 '--offload: what is offloaded does not fit there' "${large[@]}" --arena $limit --offload "file:$work/off:64KiB" --output-dir "$work/f" \
     --overwrite-output-dir
 
+# Its file, PATH.reward: what is wrong with it has a cause, and a name that is too long is refused before anything is planned.
+ln -s "$work/nowhere/file" "$work/link.reward"
+expect 6 'link.reward: a link is there that leads to no file' "${large[@]}" --arena 635000 --offload "file:$work/link:64MiB" --output-dir "$work/f" \
+    --overwrite-output-dir
+long=$(printf 'n%.0s' {1..249})
+for command in "plan" "train --output-dir $work/g"; do
+    # shellcheck disable=SC2086
+    expect 2 '--offload: the bytes of the file.s name, which PATH.reward lengthens: found 249, expected at most 248' $command "${large[@]:1}" \
+        --arena $limit --offload "file:$work/$long:64MiB"
+done
+expect 0 '.' plan "${large[@]:1}" --arena $limit --offload "file:$work/${long:1}:64MiB"
+expect 2 '--offload: the bytes of the file.s name: found 256, expected at most 255' plan --model tiny --max-seq-length 16 --arena 16MiB \
+    --offload "file:$work/${long}1234567:64MiB"
+long=$(printf 'd/%.0s' {1..510})
+expect 2 '--offload: the bytes of the path, which PATH.reward lengthens: found 1020, expected at most 1016' plan "${large[@]:1}" --arena $limit --offload "file:${long}:64MiB"
+
 # What is no reward model.
 no() {
     rm -rf "$work/n"

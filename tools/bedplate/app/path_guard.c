@@ -347,8 +347,8 @@ static bp_status guard_folder(guard *g, const option *written)
 
 bp_status path_guard_check(const settings *set)
 {
-    static const char beside[] = ".reward"; /* a reward model's tier, where it needs one */
-    static guard g;                         /* large: paths */
+    static const char beside[] = PATH_BESIDE_REWARD;
+    static guard g; /* large: paths */
     const option *which;
     g.set = set;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {

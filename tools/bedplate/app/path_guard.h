@@ -5,6 +5,9 @@
 
 #include "tools/bedplate/app/options.h"
 
+/* Behind the path of an offload file: the file of the reward model, where it needs one. */
+#define PATH_BESIDE_REWARD ".reward"
+
 /* Refuses what would destroy what the run needs: a written path that is read as well, or written
  * twice, whichever way it is spelled (links, "..", the name that is written first and renamed).
  * Refuses a device, a pipe or a stream of the command where a file would take its place as well.

@@ -11,8 +11,10 @@
 #include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/app/device_choice.h"
 #include "tools/bedplate/app/options.h"
+#include "tools/bedplate/app/path_guard.h"
 
-#define OFFLOAD_AHEAD 2
+#define OFFLOAD_AHEAD    2
+#define OFFLOAD_NAME_MAX 255 /* bytes of a name in a directory, as Linux has them */
 
 static const char where[] = "offload";
 
@@ -75,6 +77,29 @@ static bool offload_form(offload_choice *b, const char *text, const char *end)
     return true;
 }
 
+/* The file, and the one beside it of a reward model, have names that a directory can hold. */
+static bp_status offload_check_name(const offload_choice *b, const settings *set, bp_error *error)
+{
+    const char *slash = strrchr(b->path, '/');
+    const char *name = slash != NULL ? slash + 1 : b->path;
+    const size_t more = set->reward_model != NULL ? sizeof PATH_BESIDE_REWARD - 1 : 0;
+    const bool beside = more > 0;
+    if (strlen(name) + more > OFFLOAD_NAME_MAX) {
+        return bp_error_limit(error, BP_ERR_USAGE, where,
+                              beside ? "the bytes of the file's name, which PATH.reward lengthens"
+                                     : "the bytes of the file's name",
+                              "--offload", (int64_t)strlen(name), BP_LIMIT_MOST,
+                              (int64_t)(OFFLOAD_NAME_MAX - more));
+    }
+    if (strlen(b->path) + more >= sizeof b->path) { /* alone it was short enough */
+        return bp_error_limit(error, BP_ERR_USAGE, where,
+                              "the bytes of the path, which PATH.reward lengthens", "--offload",
+                              (int64_t)strlen(b->path), BP_LIMIT_MOST,
+                              (int64_t)(sizeof b->path - 1 - more));
+    }
+    return BP_OK;
+}
+
 bp_status offload_read(offload_choice *b, const settings *set, bp_error *error)
 {
     const char *text = set->offload;
@@ -98,7 +123,7 @@ bp_status offload_read(offload_choice *b, const settings *set, bp_error *error)
         return offload_wrong(error, text);
     }
     b->bytes = (uint64_t)bytes;
-    return BP_OK;
+    return offload_check_name(b, set, error);
 }
 
 static bool offload_beside(const bp_spec *spec)

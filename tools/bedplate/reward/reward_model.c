@@ -10,6 +10,7 @@
 #include "core/base/storage.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
+#include "tools/bedplate/app/path_guard.h"
 #include "tools/bedplate/app/process_memory.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/record/record_files.h"
@@ -172,8 +173,8 @@ static bool model_offloads(reward_model *m)
     if (!of->asked || of->host || of->flash || m->tier[0] != '\0' || !large) {
         return false;
     }
-    const int length =
-        snprintf(m->tier, sizeof m->tier, "file:%s.reward:%" PRIu64, of->path, of->bytes);
+    const int length = snprintf(m->tier, sizeof m->tier, "file:%s" PATH_BESIDE_REWARD ":%" PRIu64,
+                                of->path, of->bytes);
     m->set.offload = m->tier;
     return length > 0 && (size_t)length < sizeof m->tier;
 }
