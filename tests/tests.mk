@@ -63,9 +63,14 @@ boards:
 boards-m7:
 	@tests/variants/boards.sh cortex-m7
 digests:
-	@tests/variants/digests.sh sanitize unoptimised
+	@tests/variants/digests.sh sanitize unoptimised table
 digests-clang:
 	@tests/variants/digests.sh clang
+# digests-release: what `digests` compares on this machine, on every platform of release.digests: two hours of
+# processor time.
+.PHONY: digests-release
+digests-release:
+	@tests/variants/release_digests.sh x86 aarch64 riscv64 cortex-m7 sm_80 sm_90a
 # coverage: lines and branches that the tests run under the sanitizers; covered: what the last such run counted.
 coverage:
 	@tests/goals.sh sanitize covered

@@ -4,11 +4,12 @@
 # to the bits of this machine:
 #   - the example of tools/board, which plans on the board;
 #   - trainers made by plan --emit-c, whose digests are also those of `bedplate train` over the same data.
-# Their code and static memory stay within board.sizes. The long form takes four trainers on every core, the shortest
-# first, and 1,000 steps; `size` only builds and says the sizes.
+# Their code and static memory stay within board.sizes. The long form takes five trainers on every core, the shortest
+# first, and 1,000 steps, whose digests release.digests has; `size` only builds and says the sizes.
 # verifies device-16.465c
 cd "$(dirname "$0")/../.." || exit 1
 . tests/assurance/missing.sh
+. tests/variants/models.sh
 unset MAKEFLAGS MAKELEVEL BUILD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -28,7 +29,7 @@ long=''
 if [[ ${1:-} == long ]]; then
     shift
     steps=1000
-    long='mlp cnn gru gpt'
+    long='mlp cnn gru gpt decoder'
 fi
 size=''
 if [[ ${1:-} == size ]]; then
@@ -50,53 +51,6 @@ judge() {
     fi
 }
 
-# make_rows NUMBERS CLASSES: 64 rows.
-make_rows() {
-    awk -v n="$1" -v classes="$2" 'BEGIN { for (j = 0; j < n; j++) printf "f%d,", j; print "label"
-        for (i = 0; i < 64; i++) { for (j = 0; j < n; j++) printf "%.6f,", ((i * n + j) * 7919 % 257 - 128) / 64
-            print i % classes } }'
-}
-
-# The models of the trainers, and data as their examples make it up.
-make_inputs() {
-    mkdir -p "$work"/{gpt,mlp,gru,cnn,kws,anomaly,resnet,llama}-model
-    echo '{"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 32, "vocab_size": 128,
-        "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}' >"$work/gpt-model/config.json"
-    echo '{"model_type": "mlp", "input_size": 16, "hidden_sizes": [32, 32], "num_labels": 4}' \
-        >"$work/mlp-model/config.json"
-    echo '{"model_type": "rnn", "cell": "gru", "hidden_size": 32, "num_hidden_layers": 2, "vocab_size": 128,
-        "max_position_embeddings": 64}' >"$work/gru-model/config.json"
-    echo '{"model_type": "cnn", "image_height": 8, "image_width": 8, "num_channels": 1, "num_labels": 3,
-        "layers": ["conv 4 3", "separable 8 3 stride 2", "basic 8", "mean-pool all"]}' >"$work/cnn-model/config.json"
-    # MLPerf Tiny's keyword spotting, a layer for each convolution.
-    local pairs='"depthwise 3 padding same", "conv 64 1"'
-    echo '{"model_type": "cnn", "image_height": 49, "image_width": 10, "num_channels": 1, "num_labels": 12,
-        "layers": ["conv 64 10x4 stride 2 padding same", '"$pairs, $pairs, $pairs, $pairs"', "mean-pool all"]}' \
-        >"$work/kws-model/config.json"
-    cp -r "$work/kws-model" "$work/kwslow-model"
-    # Its anomaly detection.
-    local dense='"dense 128", "dense 128", "dense 128", "dense 128"'
-    echo '{"model_type": "cnn", "problem_type": "reconstruction", "image_height": 1, "image_width": 1,
-        "num_channels": 640, "layers": ['"$dense"', "dense 8", '"$dense"']}' >"$work/anomaly-model/config.json"
-    cp -r "$work/anomaly-model" "$work/anomalylow-model"
-    # Its image classification.
-    echo '{"model_type": "cnn", "image_height": 32, "image_width": 32, "num_channels": 3, "num_labels": 10,
-        "layers": ["conv 16 3 padding same", "basic 16 padding same", "basic 32 stride 2 padding same",
-        "basic 64 stride 2 padding same", "mean-pool all"]}' \
-        >"$work/resnet-model/config.json"
-    # A Llama of 260,032 parameters.
-    echo '{"model_type": "llama", "hidden_size": 64, "intermediate_size": 172, "num_hidden_layers": 5,
-        "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 512, "max_position_embeddings": 512,
-        "tie_word_embeddings": true}' >"$work/llama-model/config.json"
-    cp -r "$work/llama-model" "$work/llama8-model"
-    sed -n 's/^    "\(.*\)"[;]*$/\1/p' tools/embed/poem.h | tr -d '\n' | sed 's/\\n/\n/g' >"$work/text"
-    make_rows 16 4 >"$work/rows.csv"
-    make_rows 64 3 >"$work/images.csv"
-    make_rows 490 12 >"$work/mfcc.csv"
-    make_rows 3072 10 >"$work/pictures.csv"
-    make_rows 640 1 | sed 's/,[^,]*$//' >"$work/mel.csv"
-}
-
 # What the cores that were asked for train.
 asked=$(while read -r core _ names; do
     [[ -z $* || " $* " == *" $core "* ]] && echo " ${long:-$names} "
@@ -116,6 +70,8 @@ on_pc() {
     judge "$(sed -n 's/^state digest //p' "$work/$name.said")" "$(build/release/bedplate train "${options[@]}" \
         --data "$data" --data-format "$([[ $data == *.csv ]] && echo auto || echo bytes)" --quiet --json \
         --output-dir "$work/$name-run" | sed -n 's/.*"state_digest": "\([^"]*\)".*/\1/p')" "$name on this machine"
+    [[ -z $long ]] || judge "$(sed -n 's/^state digest //p' "$work/$name.said")" "$(digest_of_release "$name" host)" \
+        "$name, 1,000 steps, against release.digests"
 }
 
 # look_at_size CORE NAME PROGRAM: says what it takes, which is at most what board.sizes allows.
@@ -241,14 +197,14 @@ build_for() {
 
 make_inputs
 make -s board build/release/bedplate && make -s install-library DESTDIR= PREFIX="$PWD/build/release/kit" >/dev/null || exit 1
-on_pc gpt "$work/text" --per-device-train-batch-size 4 --max-seq-length 32 --learning-rate 3e-3
+on_pc gpt "$(data_of gpt)" "${gpt[@]}"
 # Its buffers lie closer together.
 # verifies device-22.986d
-mlp=(--per-device-train-batch-size 8 --optim sgd --learning-rate 1e-2 --alignment 32 --kernels portable)
-on_pc mlp "$work/rows.csv" "${mlp[@]}"
-on_pc gru "$work/text" --per-device-train-batch-size 2 --max-seq-length 32 --learning-rate 3e-3 \
-    --gradient-accumulation-steps 2
-on_pc cnn "$work/images.csv" --per-device-train-batch-size 4 --optim sgd --learning-rate 1e-2
+mlp+=(--alignment 32 --kernels portable)
+on_pc mlp "$(data_of mlp)" "${mlp[@]}"
+on_pc gru "$(data_of gru)" "${gru[@]}"
+on_pc cnn "$(data_of cnn)" "${cnn[@]}"
+on_pc decoder "$(data_of decoder)" "${decoder[@]}"
 # Trained whole, and above its first six layers as they are, in less than 256 KB with all else (board.sizes).
 kws=(--per-device-train-batch-size 1 --optim sgd --learning-rate 1e-3 --max-grad-norm 0 --gradient-release
     --gradient-checkpointing memory-poor --alignment 32 --kernels portable)
