@@ -143,7 +143,7 @@ bool bp_documents_listed(const char *text, size_t length)
 
 /* What Python, numpy and JSON print for a truth: 1 or 0, as in an array of JSON; NULL: it is none.
  */
-static const char *truth_of(const char *text, size_t length)
+static const char *printed_truth(const char *text, size_t length)
 {
     const bool yes = length == 4 && (memcmp(text, "True", 4) == 0 || memcmp(text, "true", 4) == 0);
     const bool no = length == 5 && (memcmp(text, "False", 5) == 0 || memcmp(text, "false", 5) == 0);
@@ -158,7 +158,7 @@ static bool documents_only_list(const char *text, size_t length)
         return bp_documents_listed(text, length);
     }
     const bool letter = (word[0] >= 'a' && word[0] <= 'z') || (word[0] >= 'A' && word[0] <= 'Z');
-    bool parts = !letter || truth_of(word, length - 2) != NULL;
+    bool parts = !letter || printed_truth(word, length - 2) != NULL;
     for (size_t i = 0; i < length - 2; i++) {
         parts = parts || memchr(" ,;|\t\r\n", word[i], 7) != NULL;
     }
@@ -354,7 +354,7 @@ static void take_plain(label_members *m)
     const bool point = m->brackets && m->count > 1 && m->text[end - 1] == '.' &&
                        m->text[end - 2] >= '0' && m->text[end - 2] <= '9';
     m->count -= point ? 1 : 0;
-    const char *truth = m->brackets ? truth_of(m->member, m->count) : NULL;
+    const char *truth = m->brackets ? printed_truth(m->member, m->count) : NULL;
     m->member = truth != NULL ? truth : m->member;
     m->count = truth != NULL ? 3 : m->count;
 }
