@@ -44,7 +44,9 @@ static void put_difference(bp_text *text, const bp_fit_try *base, const bp_fit_t
         policy_put(text, &found->policy);
         space = " ";
     }
-    if (!given->free_batch && found->batch != base->batch) {
+    /* A batch whose division changes the result is divided by those who type it alone. */
+    const bool typed = !given->free_batch || bp_fit_batch_matters(&given->spec) != NULL;
+    if (typed && found->batch != base->batch) {
         bp_text_string(text, space);
         bp_text_string(text, "--per-device-train-batch-size ");
         bp_text_u64(text, choice_examples(&given->spec, found->batch));
@@ -276,6 +278,26 @@ static bool shortage_add_divided(shortage *to, const bp_choice *c)
     return true;
 }
 
+/* What takes memory from full training or from adapters, over the same batch in smaller
+ * micro-batches where these change the result. */
+static void shortage_add_both(shortage *to, const bp_choice *c, bool adapters)
+{
+    static bp_choice divided; /* large */
+    const char *changes = bp_fit_batch_matters(&c->request.spec);
+    if (changes == NULL || c->request.free_batch) {
+        return;
+    }
+    divided = *c;
+    divided.request.free_batch = true;
+    (void)add_full(to, &divided);
+    if (adapters) {
+        (void)shortage_add_adapters(to, &divided);
+    }
+    for (uint32_t i = 0; i < to->count; i++) {
+        to->way[i].changes = changes;
+    }
+}
+
 void shortage_find(shortage *to, const bp_choice *c, const bp_plan *plan, const settings *set)
 {
     *to = (shortage){.found = true};
@@ -285,9 +307,15 @@ void shortage_find(shortage *to, const bp_choice *c, const bp_plan *plan, const 
     /* The reference of adapters is the model without them, and the lengths of prompts and
      * completions are given. */
     const bool completions = c->request.spec.row_weights;
-    bool full = shortage_add_divided(to, c);
-    full = add_full(to, c) || full;
-    full = (!(completions && set->ref_model != NULL) && shortage_add_adapters(to, c)) || full;
+    const bool adapters = !(completions && set->ref_model != NULL);
+    (void)shortage_add_divided(to, c);
+    (void)add_full(to, c);
+    if (adapters) {
+        (void)shortage_add_adapters(to, c);
+    }
+    if (to->count == 0) {
+        shortage_add_both(to, c, adapters);
+    }
     shortage more = {.count = 0};
     (void)shortage_add_offload(&more, c);
     const bool room = to->count + more.count < SHORTAGE_WAYS;
