@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The program is one binary, under 4.4 MB without its GPU code (of which zlib and libzstd, for packed data, are 0.2), that needs libc, libm and libpthread and nothing else.
+# The program is one binary, under 4.5 MB without its GPU code (of which zlib and libzstd, for packed data, are 0.2), that needs libc, libm and libpthread and nothing else.
 # verifies house-5.6c4a
 program=$BUILD/bedplate
 [[ -x $program ]] || { echo "$program is not built"; exit 1; }
@@ -23,7 +23,8 @@ bytes=$((bytes - ptx))
 # 65,000 bytes for encoders of T5 and DeBERTa with Dense modules, 35,000 for packed blocks of GGUF, 25,000 for experts'
 # adapters and balance, 40,000 for reward models, references and ranks in runs by rewards.
 # 30,000 bytes for GLM-4.5 and what identifies the models that score.
-most=4400000
+# 40,000 bytes for gpt-oss in every form of decoding, 45,000 for names of other programs, labels, checks that plan shares.
+most=4485000
 # That is what gcc 12 makes of it; gcc 14 makes 1.1 % more.
 readelf -p .comment "$program" | grep -q 'GCC: .* 12\.' || most=$((most * 51 / 50))
 [[ $bytes -lt $most ]] || bad+=$'\n'"$bytes bytes without symbols and PTX; must be under $most"
