@@ -148,7 +148,7 @@ int main(void)
     return 0;
 }
 END
-for evaluates in '' "--eval-data $work/text"; do
+for evaluates in '' "--eval-data $work/text --data-format bytes"; do
     rm -rf "$work/c"
     read -ra more <<<"$evaluates"
     run plan --model "$work/gpt" --max-steps 20 --per-device-train-batch-size 2 --max-seq-length 16 --emit-c "$work/c" \

@@ -10,7 +10,8 @@
 #include "device/host/host.h"
 #include "tests/fixtures/plans/hand_program.h"
 
-enum { ALL = 64, HALF = 32 };
+/* Quarters of whole pages, which may be read while those beside them are written. */
+enum { ALL = 4 * BP_OFFLOAD_ALIGNMENT, HALF = ALL / 2 };
 
 typedef struct bed {
     hand_program h;
