@@ -139,6 +139,8 @@ every kto "$work/teacher" kto.jsonl "${pair[@]}" kl -- --max-seq-length 16 --tas
 every images "$work/net" pets loss accuracy f1_macro matthews_correlation --
 every reconstruction "$work/same" rows.csv loss -- --task reconstruction
 
+# aux_loss is that of mixtures of experts: models/test_experts.sh.
+all+=(aux_loss)
 python3 - tools/bedplate/runs/metric.c "${all[@]}" >"$work/table" 2>&1 <<'P'
 import re, sys
 rows = re.findall(r'\{METRIC_[^{}]*?"([\w/]+)",\s+(?:"[^"]+"|NULL),\s+metric_\w+,\s+(?:LESS|MORE)\}', open(sys.argv[1]).read())
