@@ -5,25 +5,7 @@
 . "$(dirname "$0")/../lib.sh"
 
 # Eleven tokens, as the reference runs in PyTorch have (19,000 to 44,000 completions there).
-mkdir "$work/toy"
-python3 - "$work" <<'P'
-import json, random, sys
-w = sys.argv[1]
-vocab = {c: i for i, c in enumerate("0123456789=")}
-level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-json.dump({"version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": level, "post_processor": None, "decoder": level,
-           "model": {"type": "BPE", "dropout": None, "unk_token": None, "vocab": vocab, "merges": []}}, open(w + "/toy/tokenizer.json", "w"))
-json.dump({"tokenizer_class": "GPT2Tokenizer"}, open(w + "/toy/tokenizer_config.json", "w"))
-json.dump({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 12, "n_positions": 16, "n_embd": 64, "n_layer": 2,
-           "n_head": 4}, open(w + "/toy/config.json", "w"))
-random.seed(3)
-answers = {"constant": lambda d: "5555", "copy": lambda d: d, "sort": lambda d: "".join(sorted(d))}
-files = {k: open(f"{w}/{k}.jsonl", "w") for k in answers}
-for _ in range(1024):
-    d = "".join(random.choice("0123456789") for _ in range(4))
-    for k, f in answers.items():
-        files[k].write(json.dumps({"prompt": d + "=", "answer": f(d)}) + "\n")
-P
+python3 tools/bench/grpo_toys.py "$work"
 
 # verifies policy-4.80d1
 # learns TASK STEPS REWARD [EVERY]: at the end, or at one of every so many steps, as the reference runs stop at the first such one.

@@ -313,7 +313,7 @@ static void tiles_have_the_same_bits(void **state)
 
 /* What the driver says of a tensor map that it does not make is the error. */
 /* verifies device-12.8cb0 */
-static void a_tensor_map_that_fails_is_told(void **state)
+static void a_tensor_map_that_fails_is_reported(void **state)
 {
     (void)state;
     kernel_case c;
@@ -554,7 +554,7 @@ int main(void)
         cmocka_unit_test(tiles_of_other_documents_are_left_out),
         cmocka_unit_test(products_have_the_same_bits),
         cmocka_unit_test(tiles_have_the_same_bits),
-        cmocka_unit_test(a_tensor_map_that_fails_is_told),
+        cmocka_unit_test(a_tensor_map_that_fails_is_reported),
         cmocka_unit_test(quantised_products_have_the_same_bits),
     };
     if (!fake_driver_load(&driver)) {
