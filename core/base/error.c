@@ -64,11 +64,17 @@ void bp_error_found(bp_error *error, const char *word, size_t length)
     if (error == NULL || error->code == BP_OK) {
         return;
     }
-    length = length < BP_ERROR_WORD_MAX ? length : BP_ERROR_WORD_MAX - 1;
-    for (size_t i = 0; i < length; i++) {
-        error->word[i] = (char)(word[i] >= ' ' && word[i] <= '~' ? word[i] : '?');
+    /* Long paths differ at their ends, so a word that is too long loses its middle. */
+    enum { ROOM = BP_ERROR_WORD_MAX - 1, HEAD = 12, DOTS = 3 };
+    const bool whole = length <= ROOM;
+    const size_t kept = whole ? length : ROOM;
+    for (size_t i = 0; i < kept; i++) {
+        const char c = whole || i < HEAD ? word[i]
+                       : i < HEAD + DOTS ? '.'
+                                         : word[length - (ROOM - i)];
+        error->word[i] = (char)(c >= ' ' && c <= '~' ? c : '?');
     }
-    error->word[length] = '\0';
+    error->word[kept] = '\0';
 }
 
 void bp_error_right(bp_error *error, const char *words)

@@ -61,8 +61,9 @@ bp_status bp_error_limit(bp_error *error, bp_status code, const char *where, con
 /* What stands before the number of a limit: "at least ", .. Never NULL. */
 const char *bp_limit_words(bp_limit limit);
 
-/* Adds the word that was found to the recorded error: cut to fit, and what is no printing ASCII
- * becomes '?'. No-op when there is no error. */
+/* Adds the word that was found to the recorded error: one of BP_ERROR_WORD_MAX characters or more
+ * has "..." in place of its middle, and what is no printing ASCII becomes '?'. No-op when there is
+ * no error. */
 void bp_error_found(bp_error *error, const char *word, size_t length);
 
 /* Adds what would be right, in words: cut to fit. No-op when there is no error. */

@@ -105,7 +105,7 @@ bp_status bp_mpi_library_load(bp_mpi_library *library, const char *file, bp_laun
     if (handle == NULL) {
         bp_status status = bp_error_set(error, BP_ERR_DEVICE, where,
                                         "the MPI library cannot be loaded", dlerror());
-        bp_error_found(error, library->file, strnlen(library->file, BP_ERROR_WORD_MAX));
+        bp_error_found(error, library->file, strlen(library->file));
         bp_error_right(error, launcher == BP_LAUNCHER_PMI
                                   ? "libmpich.so.12 for this launcher, or --mpi FILE"
                                   : "libmpi.so.40 for this launcher, or --mpi FILE");

@@ -570,7 +570,7 @@ static bp_status tcp_begin(tcp_start *start, bp_error *error)
     if (result != 0) {
         bp_status status = bp_error_set(error, BP_ERR_USAGE, where, "MASTER_ADDR is not known",
                                         gai_strerror(result));
-        bp_error_found(error, launcher->address, strnlen(launcher->address, BP_ERROR_WORD_MAX));
+        bp_error_found(error, launcher->address, strlen(launcher->address));
         return status;
     }
     bp_status status = BP_OK;

@@ -69,6 +69,13 @@ static void test_words_that_were_found(void **state)
     assert_string_equal(bp_limit_words(BP_LIMIT_BELOW), "below ");
     assert_string_equal(bp_limit_words(BP_LIMIT_EXACT), "");
     assert_string_equal(bp_limit_words((bp_limit)99), "");
+    /* The longest that is kept whole, and one more: its end is what names a file. */
+    const char *most = "/tmp/a/directory/of/47/characters/that/is/whole";
+    bp_error_found(&error, most, strlen(most));
+    assert_string_equal(error.word, most);
+    const char *path = "/tmp/one/that/is/longer/than/the/room/of/a/word/model.gguf";
+    bp_error_found(&error, path, strlen(path));
+    assert_string_equal(error.word, "/tmp/one/tha...an/the/room/of/a/word/model.gguf");
     char text[2 * BP_ERROR_WORD_MAX];
     memset(text, 'w', sizeof text);
     bp_error_found(&error, text, sizeof text);
