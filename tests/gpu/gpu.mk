@@ -32,7 +32,8 @@ gpu: all $(GPU_TESTS) $(BUILD)/tools/bench/gpu_kernels
 
 # For a machine with a GPU and without what building needs: all that tests/gpu/run.sh runs, without
 # symbols, and the libraries of the tests. There, in a checkout: tests/gpu/run.sh build/gpu-bundle
-# build/gpu.tar.xz is the same to carry along, below 12 MiB. There: python3 gpu-bundle/visit.py --seconds N
+# build/gpu.tar.xz is the same to carry along, below 12 MiB: unpacked in a checkout there it makes the folder again,
+# and first.txt and second.txt are the two commands. A test of the suite has a script of its own name too.
 gpu-bundle: all $(GPU_TESTS) $(BUILD)/tools/bench/gpu_kernels $(KEEP_CONTEXT)
 	@rm -rf $(GPU_BUNDLE) && mkdir -p $(GPU_BUNDLE)/lib
 	@for f in bedplate tools/bench/gpu_kernels $(GPU_TESTS:$(BUILD)/%=%) $(PTXVM_LIB:$(BUILD)/%=%) \
@@ -42,7 +43,11 @@ gpu-bundle: all $(GPU_TESTS) $(BUILD)/tools/bench/gpu_kernels $(KEEP_CONTEXT)
 	@ldd $(GPU_TESTS) | awk '/lib(cmocka|jansson)/ { print $$3 }' | sort -u | xargs cp -Lt $(GPU_BUNDLE)/lib
 	@cp tests/gpu/visit.py tests/gpu/report.py $(GPU_BUNDLE) && cp $(KEEP_CONTEXT) $(GPU_BUNDLE)/lib && \
 	    cp tools/bench/torch_gpu.py $(GPU_BUNDLE)/tools/bench
-	@tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -C $(dir $(GPU_BUNDLE)) -cf - $(notdir $(GPU_BUNDLE)) | \
+	@for t in $$($(BUILD)/tests/unit/device/cuda/suite --list); do \
+	    printf '#!/bin/sh\nexec "$${0%%/*}/suite" %s "$$@"\n' $$t >$(GPU_BUNDLE)/tests/unit/device/cuda/$$t && \
+	    chmod +x $(GPU_BUNDLE)/tests/unit/device/cuda/$$t || exit 1; \
+	done
+	@tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf - $(GPU_BUNDLE) | \
 	    xz -6 >$(dir $(GPU_BUNDLE))gpu.tar.xz
 	@bytes=$$(stat -c %s $(dir $(GPU_BUNDLE))gpu.tar.xz); echo "$(dir $(GPU_BUNDLE))gpu.tar.xz: $$bytes bytes"; \
 	    [ $$bytes -lt 12582912 ] || { echo "gpu.tar.xz is too large to carry: found $$bytes bytes, expected less than 12582912"; exit 1; }

@@ -31,19 +31,19 @@ KEPT = 4000 # characters of what a command said
 class Visit:
     """The time there is, and what was found."""
 
-    def __init__(self, told):
-        self.rehearse = told.rehearse
-        self.out = told.out
-        self.end = time.monotonic() + told.seconds
+    def __init__(self, options):
+        self.rehearse = options.rehearse
+        self.out = options.out
+        self.end = time.monotonic() + options.seconds
         self.began = time.monotonic()
         self.group = None
         self.found = {"version": 1, "date": datetime.datetime.now(datetime.timezone.utc).isoformat(),
-                      "rehearsal": told.rehearse, "seconds": told.seconds, "groups": {}}
+                      "rehearsal": options.rehearse, "seconds": options.seconds, "groups": {}}
         self.work = tempfile.mkdtemp()
         self.environment = dict(os.environ, CUDA_CACHE_PATH=os.path.join(self.work, "jit"),
                                 CUDA_CACHE_MAXSIZE="2147483648")
         libraries = [os.path.join(HERE, "lib")]
-        if told.rehearse:
+        if options.rehearse:
             libraries.append(os.path.join(HERE, "ptxvm"))
             self.environment["PTXVM_DEVICE"] = "sm_90"
         old = [self.environment["LD_LIBRARY_PATH"]] if self.environment.get("LD_LIBRARY_PATH") else []
@@ -273,12 +273,12 @@ def main():
     parser.add_argument("--out", default=os.environ.get("OUT", "."))
     parser.add_argument("--groups", default="")
     parser.add_argument("--rehearse", action="store_true")
-    told = parser.parse_args()
-    wanted = told.groups.split(",") if told.groups else [name for name, _ in GROUPS]
+    options = parser.parse_args()
+    wanted = options.groups.split(",") if options.groups else [name for name, _ in GROUPS]
     for name in wanted:
         if name not in dict(GROUPS):
             parser.error("no such group: found %s, expected some of %s" % (name, ", ".join(dict(GROUPS))))
-    visit = Visit(told)
+    visit = Visit(options)
     for name, make in GROUPS:
         if name not in wanted:
             continue

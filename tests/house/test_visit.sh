@@ -52,7 +52,7 @@ expect "another version" "found version 7, expected 1" "$(python3 bundle/report.
 script bedplate 'echo "{\"state_digest\": \"$RANDOM$RANDOM\"}"'
 visit --seconds 60 --groups digests >/dev/null
 expect "digests that differ" 1 $?
-expect "are told" "and of one that was resumed: FAILED" "$(cat out/gpu.txt)"
+expect "are named" "and of one that was resumed: FAILED" "$(cat out/gpu.txt)"
 
 script bedplate 'tail -f /dev/null & wait'
 began=$SECONDS
@@ -63,6 +63,19 @@ expect "what has no time is left out" "gpu_kernels: no time" "$(cat out/gpu.txt)
 [[ $((SECONDS - began)) -lt 60 ]] # limit: ten times its seconds, what hangs has no end
 expect "within its seconds" 0 $?
 expect "a group that there is not" "found nothing, expected some of environment" "$(visit --groups nothing 2>&1)"
+# The commands for a borrowed machine: 2,000 characters at most, groups that there are, seconds within the limit of each.
+script bedplate 'echo "{\"state_digest\": \"abc1\"}"'
+mkdir -p checkout/build
+tar cJf checkout/build/gpu.tar.xz --transform 's|^bundle|build/gpu-bundle|' bundle
+for text in first:240 second:480; do
+    command=$(<"$root/tests/gpu/${text%:*}.txt")
+    expect "${text%:*}: characters" yes "$([[ ${#command} -le 2000 ]] && echo yes)"
+    seconds=$(sed -nE 's/.*--seconds ([0-9]+) .*/\1/p' <<<"$command")
+    expect "${text%:*}: seconds" yes "$([[ $((seconds + 10)) -le ${text#*:} ]] && echo yes)"
+    (cd checkout && OUT=$work/out bash -c "${command//visit.py/visit.py --rehearse}") >text 2>&1
+    expect "${text%:*}: what it writes" '"seconds": '"$seconds" "$(cat out/gpu.json)"
+    expect "${text%:*}: its groups" "== environment" "$(cat out/gpu.txt)"
+done
 rm bundle/bedplate
 expect "a program that is missing" "No such file" "$(visit --seconds 20 --groups environment)"
 echo "$passed passed, $failed failed"
