@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks to floats, and floats to blocks. */
+/* Blocks to floats. */
 #include "core/ops/blocks.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "core/base/dtype.h"
@@ -214,117 +213,13 @@ static void read_q6_k(const uint8_t *block, uint32_t group, float *values)
     }
 }
 
-/* ---- Floats to blocks ---- */
-
-static void packed_half(uint8_t *to, float value)
-{
-    const uint16_t bits = bp_f16_from_f32(value);
-    to[0] = (uint8_t)(bits & 255);
-    to[1] = (uint8_t)(bits >> 8);
-}
-
-/* Codes of four bits, and a fifth one each where `high` is given. */
-static void put_small(const int code[GROUP], uint8_t *high, uint8_t *codes)
-{
-    for (int j = 0; j < GROUP / 2; j++) {
-        codes[j] = (uint8_t)((code[j] & 15) | (code[j + GROUP / 2] & 15) << 4);
-    }
-    for (int i = 0; high != NULL && i < GROUP / 8; i++) {
-        high[i] = 0;
-        for (int j = 0; j < 8; j++) {
-            high[i] = (uint8_t)(high[i] | (code[8 * i + j] >> 4) << j);
-        }
-    }
-}
-
-static float inverse_of(float step)
-{
-    const float inverse = 1.0f / step;
-    return step == 0.0f || isinf(inverse) ? 0.0f : inverse; /* such a step is 0 in half, too */
-}
-
-static int cut(float x, int most)
-{
-    return (int)x < most ? (int)x : most;
-}
-
-/* The value of the largest magnitude, the first of equals, becomes the least code. */
-static void write_even(const float *values, int middle, uint8_t *high, uint8_t *block,
-                       uint8_t *codes)
-{
-    float largest = 0.0f;
-    int code[GROUP];
-    for (int j = 0; j < GROUP; j++) {
-        largest = fabsf(values[j]) > fabsf(largest) ? values[j] : largest;
-    }
-    const float step = largest / (float)-middle, inverse = inverse_of(step);
-    for (int j = 0; j < GROUP; j++) {
-        const float x = values[j] * inverse;
-        code[j] = cut(x + ((float)middle + 0.5f), 2 * middle - 1);
-    }
-    packed_half(block, step);
-    put_small(code, high, codes);
-}
-
-/* Codes count steps from the least value. */
-static void write_from(const float *values, int most, uint8_t *high, uint8_t *block, uint8_t *codes)
-{
-    float low = values[0], top = values[0];
-    int code[GROUP];
-    for (int j = 1; j < GROUP; j++) {
-        low = values[j] < low ? values[j] : low;
-        top = values[j] > top ? values[j] : top;
-    }
-    const float step = (top - low) / (float)most, inverse = inverse_of(step);
-    for (int j = 0; j < GROUP; j++) {
-        const float x = (values[j] - low) * inverse;
-        code[j] = cut(x + 0.5f, most);
-    }
-    packed_half(block, step);
-    packed_half(block + 2, low);
-    put_small(code, high, codes);
-}
-
-static void write_q4_0(const float *values, uint8_t *block)
-{
-    write_even(values, 8, NULL, block, block + 2);
-}
-
-static void write_q4_1(const float *values, uint8_t *block)
-{
-    write_from(values, 15, NULL, block, block + 4);
-}
-
-static void write_q5_0(const float *values, uint8_t *block)
-{
-    write_even(values, 16, block + 2, block, block + 6);
-}
-
-static void write_q5_1(const float *values, uint8_t *block)
-{
-    write_from(values, 31, block + 4, block, block + 8);
-}
-
-static void write_q8_0(const float *values, uint8_t *block)
-{
-    float largest = 0.0f;
-    for (int j = 0; j < GROUP; j++) {
-        largest = fabsf(values[j]) > largest ? fabsf(values[j]) : largest;
-    }
-    const float step = largest / 127.0f, inverse = inverse_of(step);
-    packed_half(block, step);
-    for (int j = 0; j < GROUP; j++) {
-        block[2 + j] = (uint8_t)(int8_t)roundf(values[j] * inverse);
-    }
-}
-
 static const bp_packed_type blocks[] = {
-    {"Q4_0", 2, GROUP, 18, read_q4_0, write_q4_0}, {"Q4_1", 3, GROUP, 20, read_q4_1, write_q4_1},
-    {"Q5_0", 6, GROUP, 22, read_q5_0, write_q5_0}, {"Q5_1", 7, GROUP, 24, read_q5_1, write_q5_1},
-    {"Q8_0", 8, GROUP, 34, read_q8_0, write_q8_0}, {"Q2_K", 10, LARGE, 84, read_q2_k, NULL},
-    {"Q3_K", 11, LARGE, 110, read_q3_k, NULL},     {"Q4_K", 12, LARGE, 144, read_q4_k, NULL},
-    {"Q5_K", 13, LARGE, 176, read_q5_k, NULL},     {"Q6_K", 14, LARGE, 210, read_q6_k, NULL},
-    {"IQ4_NL", 20, GROUP, 18, read_iq4_nl, NULL},  {"MXFP4", 39, GROUP, 17, read_mxfp4, NULL},
+    {"Q4_0", 2, GROUP, 18, read_q4_0},      {"Q4_1", 3, GROUP, 20, read_q4_1},
+    {"Q5_0", 6, GROUP, 22, read_q5_0},      {"Q5_1", 7, GROUP, 24, read_q5_1},
+    {"Q8_0", 8, GROUP, 34, read_q8_0},      {"Q2_K", 10, LARGE, 84, read_q2_k},
+    {"Q3_K", 11, LARGE, 110, read_q3_k},    {"Q4_K", 12, LARGE, 144, read_q4_k},
+    {"Q5_K", 13, LARGE, 176, read_q5_k},    {"Q6_K", 14, LARGE, 210, read_q6_k},
+    {"IQ4_NL", 20, GROUP, 18, read_iq4_nl}, {"MXFP4", 39, GROUP, 17, read_mxfp4},
 };
 
 const bp_packed_type *bp_packed_of(uint64_t type)

@@ -30,9 +30,6 @@ typedef struct bp_packed_type {
     uint32_t bytes;
     /* Elements 32 group .. 32 group + 31 of a block. */
     void (*read)(const uint8_t *block, uint32_t group, float values[BP_PACKED_GROUP]);
-    /* A block of values, all finite; NULL: blocks of this type are not made here. Q4_0 to Q8_0 have
-     * ggml's bytes (quantize_row_*_ref). */
-    void (*write)(const float *values, uint8_t *block);
 } bp_packed_type;
 
 /* The block of ggml's number; NULL when it is none of these. */

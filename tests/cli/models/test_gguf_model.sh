@@ -111,7 +111,7 @@ for name in tiny-gemma tiny-gemma2 tiny-gemma3-text tiny-phi3 tiny-neox; do
     done
 done
 
-# verifies formats-9.80e4
+# verifies formats-9.0f24
 # Packed types are read as the floats that they stand for.
 golden=tests/golden/blocks
 awk 'BEGIN { for (i = 0; i < 300; i++) printf "%c%c", i * i % 40, 0 }' >"$work/ids.bin"

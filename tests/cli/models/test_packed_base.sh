@@ -105,7 +105,7 @@ loss=$(json loss)
 run eval "${mixed[@]}" --model "$work/merged.gguf"
 awk -v a="$loss" -v b="$(json loss)" 'BEGIN { d = a - b; exit !(a > 0 && d * d < 1e-12) }'
 check $? "whose loss is that of base and adapter ($loss, $(json loss))" "$err"
-for kind in q8_0 q5_0 q5_1 q4_0 q4_1; do
+for kind in q8_0 q5_0 q5_1 q4_0 q4_1 q4_k q5_k q6_k; do
     run export --model $golden/mixed.gguf --adapter "$work/packed" --merge --save-quant $kind --to "$work/$kind.gguf"
     run eval "${mixed[@]}" --model "$work/$kind.gguf"
     awk -v a="$loss" -v b="$(json loss)" 'BEGIN { d = a - b; exit !(d * d < 0.15 * 0.15) }'
@@ -122,6 +122,55 @@ run import --from "$work/one.gguf" --to "$work/read/directory"
 run export --model "$work/read/directory" --save-quant q4_0 --to "$work/two.gguf"
 cmp -s "$work/one.gguf" "$work/two.gguf"
 check $? "what was packed is packed again to the same bytes" "$err"
+# Types by their numbers in the file: rows of 256 in blocks of K, narrower ones in what llama.cpp takes for them.
+types() { # FILE
+    python3 - "$1" <<'P'
+import struct, sys
+data = open(sys.argv[1], "rb").read()
+number, at = struct.unpack_from("<QQ", data, 8), 24
+def text(at):
+    n = struct.unpack_from("<Q", data, at)[0]
+    return data[at + 8:at + 8 + n].decode("utf-8", "replace"), at + 8 + n
+SIZE = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+def value(kind, at):
+    if kind == 8:
+        return text(at)
+    if kind == 9:
+        inner, n = struct.unpack_from("<IQ", data, at)
+        at += 12
+        for _ in range(n):
+            _, at = value(inner, at)
+        return n, at
+    return int.from_bytes(data[at:at + SIZE[kind]], "little"), at + SIZE[kind]
+said = []
+for _ in range(number[1]):
+    key, at = text(at)
+    kind = struct.unpack_from("<I", data, at)[0]
+    what, at = value(kind, at + 4)
+    if key == "general.file_type":
+        said.append("file %d" % what)
+seen = set()
+for _ in range(number[0]):
+    name, at = text(at)
+    rank = struct.unpack_from("<I", data, at)[0]
+    at += 4 + 8 * rank
+    if rank > 1:
+        seen.add(struct.unpack_from("<I", data, at)[0])
+    at += 12
+print(*said, *sorted(seen))
+P
+}
+run import --from $golden/qwen2.gguf --to "$work/narrow"
+for kind in q4_k:14:12:6 q5_k:16:13:7 q6_k:18:14:8; do
+    IFS=: read -r word file large small <<<"$kind"
+    found=$(types "$work/$word.gguf")
+    [[ $found == "file $file $large" ]]
+    check $? "$word: the file's type and its matrices' ($found)"
+    run export --model "$work/narrow" --save-quant "$word" --to "$work/narrow.gguf"
+    found=$(types "$work/narrow.gguf")
+    [[ $found == "file $file $small" ]]
+    check $? "$word: rows of 32 ($found)" "$err"
+done
 
 # What cannot be.
 expect 2 '--save-quant: blocks are written to a GGUF file' export --model "$work/directory" --save-quant q8_0 --to "$work/no"

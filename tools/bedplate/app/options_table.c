@@ -759,7 +759,7 @@ static const option table[] = {
     {"dtype", OPTION_CHOICE, PORTS, AT(dtype), 0, 0, "source", "source|fp32|bf16|fp16", false,
      "the element type to write; source: each tensor keeps its own"},
     {"save-quant", OPTION_CHOICE, COMMAND_EXPORT, AT(save_quant), 0, 0, "none",
-     "none|q8_0|q5_0|q5_1|q4_0|q4_1", false,
+     "none|q8_0|q6_k|q5_k|q5_0|q5_1|q4_k|q4_0|q4_1", false,
      "GGUF: packs the matrices in blocks of this type, with llama.cpp's bytes"},
 
     {"json", OPTION_FLAG, EVERY, AT(json), 0, 0, "false", NULL, false,

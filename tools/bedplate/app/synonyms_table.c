@@ -432,7 +432,9 @@ static const synonym table[] = {
     NEAR("save-method", "`bedplate export --adapter DIR --merge` merges adapters"),
     NEAR("save-gguf", "`bedplate export --to NAME.gguf` writes GGUF"),
     ONLY_VALUES(EXPORTS, "quantization-method", "save-quant",
-                "q8_0=q8_0|q5_0=q5_0|q5_1=q5_1|q4_0=q4_0|q4_1=q4_1|"
+                "q8_0=q8_0|q6_k=q6_k|q5_k=q5_k|q5_0=q5_0|q5_1=q5_1|q4_k=q4_k|q4_0=q4_0|q4_1=q4_1|"
+                "q4_k_m=!--save-quant q4_k packs every matrix in Q4_K|"
+                "q5_k_m=!--save-quant q5_k packs every matrix in Q5_K|"
                 "f16=!--dtype fp16 writes it|bf16=!--dtype bf16 writes it"),
 
     /* Length of the run, rate, update rule. */

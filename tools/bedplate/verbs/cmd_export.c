@@ -494,7 +494,8 @@ static bp_status choose_packed(exporting *e)
     static const struct {
         const char *word;
         uint32_t type; /* ggml's number */
-    } words[] = {{"q4_0", 2}, {"q4_1", 3}, {"q5_0", 6}, {"q5_1", 7}, {"q8_0", 8}};
+    } words[] = {{"q4_0", 2}, {"q4_1", 3},  {"q5_0", 6},  {"q5_1", 7},
+                 {"q8_0", 8}, {"q4_k", 12}, {"q5_k", 13}, {"q6_k", 14}};
     model_files *m = &e->m;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strcmp(m->set->save_quant, words[i].word) == 0) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/formats/files/stream_file.h"
+#include "tools/formats/gguf/block_write.h"
 
 #define FREQUENCIES_MAX      512              /* heads up to 1024 wide */
 #define PACKED_MOST          (127 * 65504.0f) /* 127 steps of half precision's largest */
@@ -38,7 +39,8 @@ static bp_dtype gguf_export_type_of(const exporting *e, const char *name,
 /* LlamaFileType */
 static uint32_t file_type(const bp_packed_type *packed, bp_dtype dtype)
 {
-    static const uint8_t packed_types[] = {[2] = 2, [3] = 3, [6] = 8, [7] = 9, [8] = 7};
+    static const uint8_t packed_types[] = {
+        [2] = 2, [3] = 3, [6] = 8, [7] = 9, [8] = 7, [12] = 14, [13] = 16, [14] = 18};
     if (packed != NULL) {
         return packed_types[packed->type];
     }
@@ -151,7 +153,7 @@ static bp_status packing_make(const packing *p, uint8_t block[BP_PACKED_ELEMENTS
         fits = fits && fabsf(p->values[i]) <= PACKED_MOST;
     }
     if (fits) {
-        p->type->write(p->values, block);
+        bp_block_writer_of(p->type)(p->values, block);
         bp_packed_values(p->type, block, 0, p->held, values);
     }
     for (uint32_t i = 0; i < p->held; i++) {
@@ -185,13 +187,27 @@ static bp_status gguf_export_pack(void *user, const void *elements, size_t bytes
     return BP_OK;
 }
 
+/* Rows that are no whole blocks of 256 have the blocks of 32 that llama.cpp takes for them. */
+static const bp_packed_type *packed_for(const bp_packed_type *asked, uint64_t row)
+{
+    static const uint32_t smaller[][2] = {{12, 6}, {13, 7}, {14, 8}}; /* Q5_0, Q5_1, Q8_0 */
+    for (size_t i = 0; i < sizeof smaller / sizeof smaller[0]; i++) {
+        if (asked->type == smaller[i][0] && row % asked->elements != 0) {
+            return bp_packed_of(smaller[i][1]);
+        }
+    }
+    return asked;
+}
+
 /* A matrix in blocks, or its data. */
 static bp_status put_packed(exporting *e, size_t i, const char *name, const bp_tensor_view *view,
                             bool data)
 {
-    packing p = {
-        .writer = &e->writer, .type = e->target->packed, .name = name, .error = e->target->error};
     const uint64_t row = view->shape[view->rank - 1];
+    packing p = {.writer = &e->writer,
+                 .type = packed_for(e->target->packed, row),
+                 .name = name,
+                 .error = e->target->error};
     if (row % p.type->elements != 0) {
         return bp_error_limit(e->target->error, BP_ERR_USAGE, "gguf",
                               "the rows of a tensor are no whole blocks of the type that is asked "
