@@ -34,6 +34,8 @@ typedef struct solver {
     uint32_t count;
     uint32_t slots;
     uint64_t slot_bytes;
+    uint32_t memory;   /* of the whole chain, in slots */
+    bool down;         /* sizes are rounded down: what is found bounds every schedule from below */
     slot_sizes *sizes; /* [count] */
     float *time;       /* [pairs][slots + 1] */
     uint16_t *choice;  /* the same */
@@ -86,10 +88,10 @@ uint64_t bp_chain_scratch(uint32_t stages)
     return bp_arena_counted(&count);
 }
 
-/* Rounded up; what is more than all memory stays one slot above it. */
+/* What is more than all memory stays one slot above it. */
 static uint32_t to_slots(const solver *s, uint64_t bytes)
 {
-    uint64_t slots = bp_size_ceil_div(bytes, s->slot_bytes);
+    uint64_t slots = s->down ? bytes / s->slot_bytes : bp_size_ceil_div(bytes, s->slot_bytes);
     return slots > s->slots ? s->slots + 1 : (uint32_t)slots;
 }
 
@@ -341,7 +343,7 @@ static void read_split(const solver *s, reader *r, const task *t, uint32_t j)
 
 static void read_schedule(const solver *s, reader *r)
 {
-    push(s, r, (task){false, 0, s->count - 1, s->slots});
+    push(s, r, (task){false, 0, s->count - 1, s->memory});
     while (r->tasks > 0) {
         task t = s->tasks[--r->tasks];
         if (t.backward) {
@@ -359,30 +361,51 @@ static void read_schedule(const solver *s, reader *r)
     }
 }
 
+/* The cell of the whole chain in all of its memory. */
+static size_t chain_goal(const solver *s)
+{
+    return row_of(s, 0, s->count - 1) + s->memory;
+}
+
+/* Fills the table for `bytes`; BP_ERR_FIT when no schedule fits. */
+static bp_status chain_fill(solver *s, uint64_t bytes, void *scratch, uint64_t scratch_bytes)
+{
+    if (s->count == 0 || scratch_bytes < bp_chain_scratch(s->count)) {
+        return BP_ERR_FIT;
+    }
+    s->slots = bp_chain_slots(s->count);
+    s->slot_bytes = s->down ? bp_size_ceil_div(bytes, s->slots) : bytes / s->slots;
+    if (s->slot_bytes == 0) {
+        return BP_ERR_FIT;
+    }
+    s->memory = s->down ? (uint32_t)bp_size_ceil_div(bytes, s->slot_bytes) : s->slots;
+    bp_arena memory;
+    bp_arena_init(&memory, scratch, (size_t)scratch_bytes);
+    chain_take(s, s->count, &memory);
+    round_sizes(s);
+    solve_all(s);
+    const size_t goal = chain_goal(s);
+    return s->choice[goal] == CHOICE_NONE || s->time[goal] >= NEVER ? BP_ERR_FIT : BP_OK;
+}
+
 bp_status bp_chain_solve(const bp_chain_stage *stages, uint32_t count, uint64_t bytes,
                          void *scratch, uint64_t scratch_bytes, bp_action *actions, uint32_t limit,
                          uint32_t *action_count, double *seconds)
 {
-    if (count == 0 || scratch_bytes < bp_chain_scratch(count)) {
-        return BP_ERR_FIT;
-    }
-    solver s = {.stages = stages, .count = count, .slots = bp_chain_slots(count)};
-    s.slot_bytes = bytes / s.slots;
-    if (s.slot_bytes == 0) {
-        return BP_ERR_FIT;
-    }
-    bp_arena memory;
-    bp_arena_init(&memory, scratch, (size_t)scratch_bytes);
-    chain_take(&s, count, &memory);
-    round_sizes(&s);
-    solve_all(&s);
-    size_t goal = row_of(&s, 0, count - 1) + s.slots;
-    if (s.choice[goal] == CHOICE_NONE || s.time[goal] >= NEVER) {
-        return BP_ERR_FIT;
-    }
+    solver s = {.stages = stages, .count = count};
+    BP_TRY(chain_fill(&s, bytes, scratch, scratch_bytes));
     reader r = {.actions = actions, .limit = limit};
     read_schedule(&s, &r);
     *action_count = r.count;
-    *seconds = (double)s.time[goal];
+    *seconds = (double)s.time[chain_goal(&s)];
     return r.count <= limit ? BP_OK : BP_ERR_FIT;
+}
+
+bp_status bp_chain_bound(const bp_chain_stage *stages, uint32_t count, uint64_t bytes,
+                         void *scratch, uint64_t scratch_bytes, double *seconds)
+{
+    solver s = {.stages = stages, .count = count, .down = true};
+    BP_TRY(chain_fill(&s, bytes, scratch, scratch_bytes));
+    *seconds = (double)s.time[chain_goal(&s)];
+    return BP_OK;
 }

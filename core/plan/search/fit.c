@@ -15,6 +15,9 @@
 #define CHUNK_SHARE    64   /* a shorter chunk must save this part of the arena */
 #define BATCH_SPLITS   64   /* most micro-batch sizes tried */
 #define QUICK_ACTIONS  1500 /* of the longest schedule that is planned for a first answer */
+#define BOUND_ROOM     1000 /* part of the chain's bytes that a bound has more, */
+#define BOUND_LEAST    4096 /* and bytes: measured alone, stages hold small buffers for longer */
+#define BOUND_SLACK    1e-5 /* part of a bound that is taken off: the programme counts in floats */
 #define SEQUENCE_STEPS 2    /* sizes of a chunk of the sequence: beyond, the MLP is no peak */
 
 static const char where[] = "fit";
@@ -359,8 +362,48 @@ static bp_status try_named(fit_search *s, const bp_spec *base, const bp_policy *
     return BP_OK;
 }
 
-/* The policies that recompute, at one micro-batch and chunk. */
-static bp_status try_recomputing(fit_search *s, const bp_spec *base)
+/* Seconds of the chain where each stage keeps what makes it fastest. */
+static double chain_of_all(const bp_chain_stage *stages, uint32_t count)
+{
+    double seconds = 0.0;
+    for (uint32_t i = 0; i < count; i++) {
+        const bp_chain_stage *stage = &stages[i];
+        const uint32_t nothing = stage->variants - 1;
+        double least = stage->variant[nothing].backward; /* of the last: it follows its forward */
+        for (uint32_t v = 0; i + 1 < count && v < (nothing > 0 ? nothing : 1); v++) {
+            const double both = stage->variant[v].forward + stage->variant[v].backward;
+            least = v == 0 || both < least ? both : least;
+        }
+        seconds += least;
+    }
+    return seconds;
+}
+
+/* Bounds from below what a step of this micro-batch and chunk takes inside the budget: by the
+ * dynamic programme with sizes rounded down, and by what all schedules have beside it, which is
+ * what the step that keeps everything takes more than its chain. It knows of no transfers and no
+ * updates between its actions. */
+static void note_bound(fit_search *s, const bp_spec *base, uint64_t fixed, double whole_seconds)
+{
+    const uint32_t first = s->candidate->compile.first, count = stage_count(base) - first;
+    const bp_chain_stage *stages = s->stages + first;
+    const uint64_t inner = bp_size_sub(s->request->budget, bp_size_add(fixed, stages->input));
+    const double k = base->accumulation;
+    double seconds = 0.0;
+    if (inner == BP_SIZE_INVALID ||
+        bp_chain_bound(stages, count, inner + inner / BOUND_ROOM + BOUND_LEAST, s->plan,
+                       s->plan_bytes, &seconds) != BP_OK) {
+        return; /* nothing of these shapes fits */
+    }
+    const double beside = whole_seconds - k * chain_of_all(stages, count);
+    const double bound = k * seconds * (1.0 - BOUND_SLACK) + beside;
+    if (s->fit->bound_seconds == 0.0 || bound < s->fit->bound_seconds) {
+        s->fit->bound_seconds = bound;
+    }
+}
+
+/* The policies that recompute, at one micro-batch and chunk of which `whole` keeps everything. */
+static bp_status try_recomputing(fit_search *s, const bp_spec *base, const bp_fit_try *whole)
 {
     bp_fit_try candidate;
     bool hope = true;
@@ -393,7 +436,9 @@ static bp_status try_recomputing(fit_search *s, const bp_spec *base)
         return BP_OK;
     }
     BP_TRY(fit_measure(s, base, false));
-    return fit_try_chain(s, base, s->request->budget, fixed, true, &candidate);
+    BP_TRY(fit_try_chain(s, base, s->request->budget, fixed, true, &candidate));
+    note_bound(s, base, fixed, whole->seconds);
+    return BP_OK;
 }
 
 /* Plans the given policy, or keeping everything where the policy is free. */
@@ -413,7 +458,7 @@ static bp_status try_policies(fit_search *s, const bp_spec *base, const bp_fit_t
 {
     enter(s, candidate);
     *whole = candidate->fits;
-    return *whole || !s->request->free_policy ? BP_OK : try_recomputing(s, base);
+    return *whole || !s->request->free_policy ? BP_OK : try_recomputing(s, base, candidate);
 }
 
 /* Whether a chunk is worth trying. The loss is formed while all that is kept waits for backward, so
@@ -564,6 +609,25 @@ static bp_status try_batches(fit_search *s)
     return BP_OK;
 }
 
+/* A step that keeps everything is the fastest of its shapes. What a plan that fits undercuts is no
+ * bound. */
+static void finish_bound(fit_search *s)
+{
+    bp_fit *fit = s->fit;
+    const bp_spec *spec = &s->request->spec;
+    const bp_offload *o = &spec->offload;
+    const bool apart = spec->gradient_release != BP_RELEASE_NONE || spec->ranks > 1 || o->fixed ||
+                       (o->bases | o->states | o->weights | o->gradients | o->checkpoints) != 0;
+    const bool whole = fit->best.policy.kind == BP_POLICY_NONE;
+    if (whole && (fit->bound_seconds == 0.0 || fit->best.seconds < fit->bound_seconds)) {
+        fit->bound_seconds = fit->best.seconds;
+    }
+    if (apart || !fit->best.fits || !s->request->free_policy || s->request->first ||
+        fit->best.seconds < fit->bound_seconds) {
+        fit->bound_seconds = 0.0;
+    }
+}
+
 static void fill_spec(fit_search *s)
 {
     bp_fit *fit = s->fit;
@@ -621,6 +685,7 @@ bp_status bp_fit_run(const bp_fit_request *request, void *memory, uint64_t bytes
     BP_TRY(fit_search_init(&s, memory, bytes));
     s.wish = fit_wish(request);
     BP_TRY(try_batches(&s));
+    finish_bound(&s);
     fill_spec(&s);
     BP_TRY(lay_out_least(&s));
     return fit->best.fits ? BP_OK : BP_ERR_FIT;

@@ -90,6 +90,23 @@ static bool is_other(const bp_choice *c, const bp_fit_try *candidate)
     return !same(candidate, &c->fit.best) && !same(candidate, &c->fit.runner_up);
 }
 
+/* What the choice takes more than its bound, as a part of it. */
+static double choice_gap(const bp_choice *c)
+{
+    return c->fit.best.seconds / c->fit.bound_seconds - 1.0;
+}
+
+static void put_bound(bp_text *text, const bp_choice *c)
+{
+    if (c->fits && c->fit.bound_seconds > 0.0) {
+        bp_text_string(text, "lower bound of a step in this budget: ");
+        bp_text_fixed(text, c->fit.bound_seconds, 4);
+        bp_text_string(text, " s; gap of the choice: ");
+        bp_text_fixed(text, 100.0 * choice_gap(c), 2);
+        bp_text_string(text, " %\n");
+    }
+}
+
 void choice_put_table(bp_text *text, const bp_choice *c)
 {
     const bp_spec *spec = &c->request.spec;
@@ -108,6 +125,7 @@ void choice_put_table(bp_text *text, const bp_choice *c)
             choice_put_row(text, candidate->fits ? "slower" : "too large", spec, candidate);
         }
     }
+    put_bound(text, c);
     put_dropped(text, c);
 }
 
@@ -135,6 +153,10 @@ void choice_json(output *out, const bp_choice *c, bool all)
     json_open(out, "choice");
     json_candidate(out, spec, &c->fit.best);
     json_text(out, "gradient_release", release_name(c->fit.spec.gradient_release));
+    if (c->fits && c->fit.bound_seconds > 0.0) {
+        json_real(out, "lower_bound_seconds", c->fit.bound_seconds, 6);
+        json_real(out, "gap", choice_gap(c), 6);
+    }
     json_close(out);
     if (!all) {
         return;

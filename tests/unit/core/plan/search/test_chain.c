@@ -225,6 +225,34 @@ static uint64_t play(const bp_chain_stage *stages, uint32_t count, double *time)
     return peak;
 }
 
+/* What no schedule undercuts: `best` where a size is a number of slots, and not above it where
+ * slots cut bytes apart, which a unit of 4,999 bytes has them do. */
+static void require_bound(const bp_chain_stage *stages, uint32_t count, uint64_t bytes, double best,
+                          bool exact)
+{
+    const uint64_t unit = exact ? 1 : 4999;
+    bp_chain_stage other[STAGES_MAX];
+    double bound = 0.0;
+    memcpy(other, stages, count * sizeof *stages);
+    for (uint32_t i = 0; i < count; i++) {
+        other[i].input *= unit;
+        other[i].d_output *= unit;
+        other[i].gradients *= unit;
+        for (uint32_t v = 0; v < other[i].variants; v++) {
+            other[i].variant[v].tape *= unit;
+            other[i].variant[v].forward_peak *= unit;
+            other[i].variant[v].backward_peak *= unit;
+        }
+    }
+    const uint64_t size = bp_chain_scratch(count);
+    void *scratch = malloc((size_t)size);
+    assert_non_null(scratch);
+    assert_int_equal(bp_chain_bound(other, count, bytes * unit, scratch, size, &bound), BP_OK);
+    assert_true(bound <= best * (1.0 + 1e-6));
+    assert_true(!exact || bound >= best * (1.0 - 1e-6));
+    free(scratch);
+}
+
 /* verifies compile-3.6b2f */
 static void test_uneven_chains_against_exhaustive_search(void **state)
 {
@@ -261,6 +289,8 @@ static void test_uneven_chains_against_exhaustive_search(void **state)
             assert_true(play(scaled, count, &time) <= bp_chain_slots(count));
             assert_true(time == seconds);
             solved++;
+            require_bound(scaled, count, memory * unit, best, true);
+            require_bound(stages, count, memory, best, false);
         }
     }
     assert_true(solved > 300);

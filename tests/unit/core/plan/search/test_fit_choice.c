@@ -101,11 +101,65 @@ static void what_was_planned_is_told(void **state)
     free(memory);
 }
 
+/* No plan that fits a budget undercuts its bound: what the fit tried, and every set of stages whose
+ * inputs are kept. The choice is near it. */
+static void no_plan_undercuts_the_bound(void **state)
+{
+    (void)state;
+    bp_fit_request request = {
+        .spec = model_fixture_spec(), .free_policy = true, .rates = BP_RATES_DEFAULT};
+    SET_FAMILY(&request.spec.config, bp_transformer, layers, 4);
+    const uint32_t stages = request.spec.model->stages(&request.spec.config);
+    bp_fit fit, one;
+    bp_error error = {0};
+    const uint64_t bytes = fit_bytes(&request);
+    void *memory = malloc((size_t)bytes), *other = malloc((size_t)bytes);
+    assert_true(memory != NULL && other != NULL);
+    assert_int_equal(bp_fit_run(&request, memory, bytes, &fit, &error), BP_OK);
+    assert_true(fit.bound_seconds == fit.best.seconds); /* everything is kept */
+    const uint64_t all = fit.best.arena_bytes;
+    uint32_t bounds = 0, fitting = 0;
+    request.budget = 1;
+    assert_int_equal(bp_fit_run(&request, memory, bytes, &fit, &error), BP_ERR_FIT);
+    assert_true(fit.bound_seconds == 0.0);
+    const uint64_t least = fit.least.arena_bytes;
+    error = (bp_error){0};
+    for (uint64_t part = 0; part < 10; part++) {
+        request.budget = least + (all - least) * part / 10;
+        assert_int_equal(bp_fit_run(&request, memory, bytes, &fit, &error), BP_OK);
+        assert_true(fit.bound_seconds > 0.0);
+        assert_true(fit.best.seconds >= fit.bound_seconds);
+        assert_true(fit.best.seconds <= 1.07 * fit.bound_seconds); /* of so few bytes */
+        bounds++;
+        for (uint32_t set = 0; set < UINT32_C(1) << (stages - 1); set++) {
+            uint32_t list[32], count = 0;
+            for (uint32_t i = 1; i < stages; i++) {
+                list[count] = i;
+                count += set >> (i - 1) & 1;
+            }
+            bp_fit_request single = {.spec = request.spec, .rates = BP_RATES_DEFAULT};
+            single.spec.policy =
+                (bp_policy){.kind = BP_POLICY_LIST, .list = list, .list_count = count};
+            assert_int_equal(bp_fit_run(&single, other, bytes, &one, &error), BP_OK);
+            assert_true(one.bound_seconds == 0.0); /* of a policy that was given there is none */
+            if (one.best.arena_bytes <= request.budget) {
+                assert_true(one.best.seconds >= fit.bound_seconds);
+                fitting++;
+            }
+        }
+    }
+    print_message("%u %u\n", bounds, fitting);
+    assert_true(bounds > 5 && fitting > 100);
+    free(other);
+    free(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_equals_the_first),
         cmocka_unit_test(what_was_planned_is_told),
+        cmocka_unit_test(no_plan_undercuts_the_bound),
         cmocka_unit_test(memory_is_that_of_the_longest_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
