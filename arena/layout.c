@@ -259,11 +259,16 @@ static uint64_t plan_nodes(uint64_t limit, uint32_t items)
 
 /* The attempts, from the cheapest to the dearest. */
 static void plan_search_all(plan_work *work, const bp_interval *buffers, bp_arena *memory,
-                            uint32_t count, uint64_t limit, bp_layout_report *report)
+                            uint32_t count, const bp_layout_options *options,
+                            bp_layout_report *report)
 {
+    const uint64_t limit = options->node_limit;
     plan_exact exact;
     plan_join join;
-    plan_hot hot = {.work = work, .exact = limit != 0 ? &exact : NULL};
+    plan_hot hot = {.work = work,
+                    .exact = limit != 0 ? &exact : NULL,
+                    .look_limit =
+                        options->look_limit != 0 ? options->look_limit : BP_LAYOUT_LOOKS_DEFAULT};
     hot_place(&hot, memory, count);
     plan_join_place(&join, memory, count);
     memset(work->floor, 0, work->items * sizeof *work->floor);
@@ -313,7 +318,7 @@ bp_status bp_layout_solve(bp_interval *buffers, uint32_t count, const bp_layout_
     capacity = capacity == BP_SIZE_INVALID ? 0 : capacity;
     work.least = capacity < work.bound;
     work.capacity = work.least ? work.bound : capacity;
-    plan_search_all(&work, buffers, &memory, count, options->node_limit, report);
+    plan_search_all(&work, buffers, &memory, count, options, report);
     for (uint32_t i = 0; i < work.items; i++) {
         buffers[work.item[i].row].offset = (work.base + work.best[i]) * work.unit;
     }

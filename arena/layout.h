@@ -22,11 +22,17 @@ typedef struct bp_layout_options {
     uint64_t capacity;   /* planning ends as soon as a layout needs no more bytes; 0: the least */
     uint64_t node_limit; /* placements that the exact search of a set of up to 320 buffers may try;
                             larger sets get fewer, by the square of their number; 0: greedy only */
+    uint64_t look_limit; /* placed buffers that first fits around full sections may look at; large
+                            sets end there with the best layout found; 0: BP_LAYOUT_LOOKS_DEFAULT */
 } bp_layout_options;
 
 /* Enough placements for the hardest public instances: about ten seconds when even they find
  * nothing, whatever the number of buffers. */
 #define BP_LAYOUT_NODES_DEFAULT 1000000u
+
+/* About a second: what searches over many plans give each of them. Public sets of 18,000 to 62,000
+ * buffers need up to five times as much to reach their bounds. */
+#define BP_LAYOUT_LOOKS_DEFAULT UINT64_C(500000000)
 
 /* The certificate. No layout can need less than lower_bound, the largest sum of rounded sizes that
  * live at one time, so waste 0 proves a layout optimal. */

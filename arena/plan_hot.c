@@ -23,9 +23,6 @@
 #define HOT_STEPS  48000000000u
 #define HOT_LEAST  12u
 #define HOT_ROUNDS 240u
-/* Entries of lists that are looked at for one set of buffers, its joined ones included: seconds.
- * Where the best of hundreds of first fits came late, a tenth of that had found it. */
-#define HOT_LOOKS 500000000u
 /* First fits around the same hot items without any fewer of the others ending too high. */
 #define HOT_PATIENCE 4u
 /* Placements that one search may try, in the first pass over all ways and in the second; in all of
@@ -197,7 +194,7 @@ static uint64_t hot_floor(const plan_hot *h, const plan_item *item)
 /* Whether the work is up. */
 static bool hot_spent(const plan_hot *h)
 {
-    return h->rounds == 0 || h->looked >= HOT_LOOKS;
+    return h->rounds == 0 || h->looked >= h->look_limit;
 }
 
 /* Makes the problem of the hot items. */

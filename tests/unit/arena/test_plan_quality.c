@@ -124,12 +124,47 @@ static void loops_are_rows_of_places(void **state)
     }
 }
 
+/* Buffers of a trace: many short lives, few long ones, and sizes over four decades. */
+static void fill_trace(uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t from = set_random_below(4 * count),
+                       most = set_random_below(8) == 0 ? count : 40;
+        const uint64_t size = (uint64_t)1 + set_random_below(100);
+        set_buffers[i] = (bp_interval){.size = set_random_below(4) == 0 ? size * 100 : size,
+                                       .lower = from,
+                                       .upper = from + 1 + set_random_below(most)};
+    }
+}
+
+/* The looks that are given end the first fits around full sections, where 0 is enough to reach the
+ * bound: what was found by then stays. */
+static void looks_come_to_an_end(void **state)
+{
+    static const uint64_t seeds[] = {7, 28, 46};
+    (void)state;
+    for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++) {
+        uint64_t waste[2];
+        for (uint64_t limit = 0; limit < 2; limit++) {
+            const bp_layout_options options = {.node_limit = 1000, .look_limit = limit};
+            set_seed = seeds[i];
+            fill_trace(2500);
+            const bp_layout_report report = set_solve(set_buffers, 2500, &options);
+            set_check(set_buffers, 2500, 1, &report);
+            waste[limit] = report.waste;
+        }
+        assert_int_equal(waste[0], 0);
+        assert_true(waste[1] > 1000);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(first_fit_by_size),     cmocka_unit_test(dives_take_the_lowest),
-        cmocka_unit_test(parts_are_ranked_anew), cmocka_unit_test(aims_begin_again_below),
-        cmocka_unit_test(rounds_come_to_an_end), cmocka_unit_test(loops_are_rows_of_places),
+        cmocka_unit_test(first_fit_by_size),        cmocka_unit_test(dives_take_the_lowest),
+        cmocka_unit_test(parts_are_ranked_anew),    cmocka_unit_test(aims_begin_again_below),
+        cmocka_unit_test(rounds_come_to_an_end),    cmocka_unit_test(looks_come_to_an_end),
+        cmocka_unit_test(loops_are_rows_of_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

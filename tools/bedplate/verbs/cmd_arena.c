@@ -9,6 +9,8 @@
 
 #define FILE_BYTES_MAX ((size_t)1 << 30)
 
+#define ARENA_LOOKS 100 /* one set is laid out here, not one of hundreds: minutes at most */
+
 typedef struct instance {
     char *text;
     size_t length;
@@ -62,7 +64,9 @@ static bp_status wrong_file(const char *path, const bp_csv_error *error)
 
 static bp_status solve(instance *in, uint64_t capacity)
 {
-    bp_layout_options options = {.capacity = capacity, .node_limit = BP_LAYOUT_NODES_DEFAULT};
+    const bp_layout_options options = {.capacity = capacity,
+                                       .node_limit = BP_LAYOUT_NODES_DEFAULT,
+                                       .look_limit = ARENA_LOOKS * BP_LAYOUT_LOOKS_DEFAULT};
     size_t bytes = bp_layout_scratch(in->csv.rows);
     void *scratch = bytes != SIZE_MAX ? malloc(bytes) : NULL;
     bp_status status = BP_ERR_FIT;
