@@ -344,7 +344,7 @@ static void world_end(bp_mpi_world *world, uint64_t now)
 }
 
 /* Whether all others have left (or are gone, too), and have been told what they had to be told. */
-static bool world_told(const bp_mpi_world *world, bool gone)
+static bool world_heard(const bp_mpi_world *world, bool gone)
 {
     bool told = true;
     for (uint32_t i = 0; i < world->size; i++) {
@@ -374,12 +374,12 @@ static bool world_go_on(bp_mpi_world *world, uint64_t now)
         }
         return true;
     }
-    if (world->bye_ms == 0 && phase == BP_MPI_CLOSING && world_told(world, false)) {
+    if (world->bye_ms == 0 && phase == BP_MPI_CLOSING && world_heard(world, false)) {
         world->bye_ms = now;
         world_tell(world, KIND_BYE);
         return true;
     }
-    return world->bye_ms == 0 || !(world_told(world, true) || now - world->bye_ms > BYE_MS);
+    return world->bye_ms == 0 || !(world_heard(world, true) || now - world->bye_ms > BYE_MS);
 }
 
 static void world_loop(bp_mpi_world *world)

@@ -103,7 +103,7 @@ static void require_near(const char *kind, const char *what, double found, doubl
 }
 
 /* Means of the sums; the accuracy of rows that are no pairs is -1. */
-static void require_told(const pairs_case *c, const char *kind, const double *sums)
+static void require_reported(const pairs_case *c, const char *kind, const double *sums)
 {
     const double *count = sums + BP_METRIC_COUNT;
     const bool single = c->ref.spec.preference.kind == BP_PREFERENCE_KTO;
@@ -135,7 +135,7 @@ static void agree(const char *kind, uint32_t chunk)
     for (uint32_t i = 0; i < BP_METRIC_NUMBERS; i++) {
         sums[i] = (double)outcome.metrics[i];
     }
-    require_told(&c, kind, sums);
+    require_reported(&c, kind, sums);
     print_message("%s: worst gradient %.1e of its scale\n", kind,
                   reference_gradients(&c.ref.file, &r, kind));
     model_fixture_close(&r);
@@ -179,7 +179,7 @@ static void evaluations_agree(void **state)
             bp_runtime_evaluate_each(&r.runtime, &r.feed, 0, take_logps, &at, &loss, &targets),
             BP_OK);
         require_near(kinds[i], "the loss", loss, reference_number(&c.ref.file, "loss", 0));
-        require_told(&c, kinds[i], r.runtime.metrics);
+        require_reported(&c, kinds[i], r.runtime.metrics);
         assert_ptr_equal(at, logps + ROWS);
         for (uint32_t k = 0; k < ROWS; k += 2) {
             const double length = (double)(c.lengths[k] < 12 ? c.lengths[k] - c.prompts[k] : 0);

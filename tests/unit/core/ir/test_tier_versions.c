@@ -221,7 +221,7 @@ static void power_fails_anywhere(void **state)
 /* Garbage that is written before a version is gone back to does it no harm, and another plan, or a
  * step that is not there, is refused with the step that is. */
 /* verifies run-26.fc76 */
-static void versions_are_told_apart(void **state)
+static void versions_are_distinguished(void **state)
 {
     (void)state;
     static uint8_t garbage[BYTES];
@@ -295,7 +295,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(power_fails_anywhere),
-        cmocka_unit_test(versions_are_told_apart),
+        cmocka_unit_test(versions_are_distinguished),
         cmocka_unit_test(bytes_behind_the_last_range_have_one_copy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -339,7 +339,7 @@ static void element_types_without_a_kernel_are_refused(void **state)
 }
 
 /* verifies device-6.2f83 */
-static void memory_outside_the_arena_is_told(void **state)
+static void memory_outside_the_arena_is_reported(void **state)
 {
     bench *b = *state;
     bp_device_memory memory;
@@ -582,7 +582,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(small_link_memory_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(element_types_without_a_kernel_are_refused, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(memory_outside_the_arena_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(memory_outside_the_arena_is_reported, setup, teardown),
         cmocka_unit_test(the_share_is_asked_of_the_management_library),
         cmocka_unit_test_setup_teardown(an_integrated_gpu_shares_its_arena, setup, teardown),
         cmocka_unit_test_setup_teardown(every_call_may_fail, setup, teardown),

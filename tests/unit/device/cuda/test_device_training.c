@@ -501,7 +501,7 @@ static void a_step_takes_nothing(void **state)
 /* A kernel that goes wrong in the middle of training: the step says so, and nothing is tried again.
  */
 /* verifies device-12.8cb0 */
-static void a_gpu_lost_in_a_step_is_told(void **state)
+static void a_gpu_lost_in_a_step_is_reported(void **state)
 {
     (void)state;
     model_fixture r;
@@ -538,7 +538,7 @@ int main(void)
         cmocka_unit_test(training_is_the_hosts_and_always_the_same),
         cmocka_unit_test(training_in_bf16_is_the_hosts),
         cmocka_unit_test(training_in_f16_is_the_hosts),
-        cmocka_unit_test(a_gpu_lost_in_a_step_is_told),
+        cmocka_unit_test(a_gpu_lost_in_a_step_is_reported),
     };
     fill_tokens();
     if (!fake_driver_load(&on)) {

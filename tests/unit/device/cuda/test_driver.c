@@ -267,7 +267,7 @@ static int missing;
 static int old;
 
 /* verifies device-13.a20e */
-static void missing_and_old_drivers_are_told(void **state)
+static void missing_and_old_drivers_are_reported(void **state)
 {
     (void)state;
     assert_int_equal(old, 0);
@@ -285,7 +285,7 @@ static void look_for_drivers(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(missing_and_old_drivers_are_told),
+        cmocka_unit_test(missing_and_old_drivers_are_reported),
         cmocka_unit_test(declarations_are_those_of_cuda_h),
         cmocka_unit_test(targets_have_names),
         cmocka_unit_test(modules_fit_the_context),

@@ -452,7 +452,7 @@ static void what_an_adapter_brings_is_trained_or_not_taken(void **state)
 
 /* Digests are read from the file: whatever read of it fails, nothing is taken as whole. */
 /* verifies formats-24.7573 */
-static void every_failing_read_of_digests_is_told(void **state)
+static void every_failing_read_of_digests_is_reported(void **state)
 {
     (void)state;
     weights_fixture *d = weights_fixture_new(NULL);
@@ -522,7 +522,7 @@ int main(void)
         cmocka_unit_test(adapters_are_saved_and_loaded_by_themselves),
         cmocka_unit_test(adapters_of_the_table_are_turned_on_any_device),
         cmocka_unit_test(what_an_adapter_brings_is_trained_or_not_taken),
-        cmocka_unit_test(every_failing_read_of_digests_is_told),
+        cmocka_unit_test(every_failing_read_of_digests_is_reported),
         cmocka_unit_test(a_save_that_fails_leaves_the_old_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

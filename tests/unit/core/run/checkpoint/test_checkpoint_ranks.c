@@ -264,7 +264,7 @@ static void names_that_are_too_long(void **state)
 /* A file that cannot be closed after a device has failed: it is the device that is told of. Who has
  * no place for a reason, or was given none, tells the others the status alone. */
 /* verifies ranks-11.543e */
-static void what_went_wrong_first_is_told(void **state)
+static void what_went_wrong_first_is_reported(void **state)
 {
     (void)state;
     for (int form = 0; form < 3; form++) {
@@ -477,7 +477,7 @@ int main(void)
         cmocka_unit_test(the_files_are_those_of_one_rank),
         cmocka_unit_test(a_rank_that_sees_another_medium),
         cmocka_unit_test(names_that_are_too_long),
-        cmocka_unit_test(what_went_wrong_first_is_told),
+        cmocka_unit_test(what_went_wrong_first_is_reported),
         cmocka_unit_test(rounds_that_fill),
         cmocka_unit_test(every_failing_call_of_every_rank),
         cmocka_unit_test(a_rank_that_is_lost),

@@ -384,7 +384,7 @@ static void files_are_opened_to_change_them(void **state)
 }
 
 /* verifies device-9.7d36 */
-static void existence_and_space_are_told(void **state)
+static void existence_and_space_are_reported(void **state)
 {
     fixture *d = *state;
     bp_store *store = d->store;
@@ -461,7 +461,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(only_regular_files_are_opened, set_up, tear_down),
         cmocka_unit_test_setup_teardown(directories_are_made_listed_and_removed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(files_are_opened_to_change_them, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(existence_and_space_are_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(existence_and_space_are_reported, set_up, tear_down),
         cmocka_unit_test_setup_teardown(paths_that_are_too_long_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_root_may_be_the_working_directory, set_up, tear_down),
     };

@@ -226,7 +226,7 @@ typedef struct transfer {
     const char *says; /* NULL: nothing is lost */
 } transfer;
 
-static void is_told(const transfer *t, bp_status status)
+static void is_reported(const transfer *t, bp_status status)
 {
     fault.kind = NO_CALL;
     if (status != (t->says == NULL ? BP_OK : BP_ERR_STORE) ||
@@ -245,7 +245,7 @@ static void strike(const transfer *t)
 }
 
 /* verifies run-24.0483 */
-static void transfers_go_on_or_are_told(void **state)
+static void transfers_go_on_or_are_reported(void **state)
 {
     (void)state;
     static const char cut[] = "was cut off", full[] = "no space is left";
@@ -272,14 +272,14 @@ static void transfers_go_on_or_are_told(void **state)
     for (size_t i = 0; i < sizeof reads / sizeof reads[0]; i++) {
         memset(copy, 0, BYTES);
         strike(&reads[i]);
-        is_told(&reads[i], t->read(&tier, BP_TIER_READ, 0, copy, BYTES, &error));
+        is_reported(&reads[i], t->read(&tier, BP_TIER_READ, 0, copy, BYTES, &error));
         assert_true(reads[i].says != NULL || memcmp(copy, model, BYTES) == 0);
     }
     for (size_t i = 0; i < sizeof writes / sizeof writes[0]; i++) {
         model[5] = (unsigned char)i;
         model[PAGE + 5] = (unsigned char)i;
         strike(&writes[i]);
-        is_told(&writes[i], t->write(&tier, BP_TIER_WRITE, 0, model, BYTES, &error));
+        is_reported(&writes[i], t->write(&tier, BP_TIER_WRITE, 0, model, BYTES, &error));
         assert_int_equal(t->read(&tier, BP_TIER_READ, 0, copy, BYTES, &error), BP_OK);
         assert_true(writes[i].says != NULL || memcmp(copy, model, BYTES) == 0);
         assert_int_equal(t->write(&tier, BP_TIER_WRITE, 0, model, BYTES, &error), BP_OK);
@@ -317,14 +317,14 @@ static void parts_of_pages_keep_the_rest(void **state)
     for (int at = 1; at <= 2; at++) {
         const transfer fails = {PREAD, at, EIO, 0, "input/output error"};
         strike(&fails);
-        is_told(&fails, t->write(&tier, BP_TIER_WRITE, 100, model, 2 * PAGE, &error));
+        is_reported(&fails, t->write(&tier, BP_TIER_WRITE, 100, model, 2 * PAGE, &error));
     }
     bp_tier_posix_close(&tier);
 }
 
 /* The caller's hands have windows, which are written when they are resolved or given up. */
 /* verifies run-24.0483 */
-static void windows_that_fail_are_told(void **state)
+static void windows_that_fail_are_reported(void **state)
 {
     (void)state;
     const bp_tier *t = &bp_tier_posix_table;
@@ -334,16 +334,16 @@ static void windows_that_fail_are_told(void **state)
     const transfer look = {FSTAT, 1, EIO, 0, "input/output error"};
     assert_int_equal(open_whole(), BP_OK);
     strike(&fill);
-    is_told(&fill, t->read(&tier, BP_TIER_HAND, 10, copy, 10, &error));
+    is_reported(&fill, t->read(&tier, BP_TIER_HAND, 10, copy, 10, &error));
     assert_int_equal(t->write(&tier, BP_TIER_HAND, 10, model, 10, &error), BP_OK);
     strike(&flush);
-    is_told(&flush, t->resolve(&tier, &error));
+    is_reported(&flush, t->resolve(&tier, &error));
     strike(&flush);
-    is_told(&flush, t->sync(&tier, &error));
+    is_reported(&flush, t->sync(&tier, &error));
     strike(&look);
-    is_told(&look, t->sync(&tier, &error));
+    is_reported(&look, t->sync(&tier, &error));
     strike(&sync);
-    is_told(&sync, t->sync(&tier, &error));
+    is_reported(&sync, t->sync(&tier, &error));
     assert_int_equal(t->sync(&tier, &error), BP_OK);
     assert_int_equal(t->read(&tier, BP_TIER_READ, 10, copy, 10, &error), BP_OK);
     assert_memory_equal(copy, model, 10);
@@ -353,8 +353,8 @@ static void windows_that_fail_are_told(void **state)
                          BP_OK);
     }
     strike(&flush);
-    is_told(&flush,
-            t->read(&tier, BP_TIER_HAND, BP_TIER_WINDOWS * BP_TIER_WINDOW, copy, 1, &error));
+    is_reported(&flush,
+                t->read(&tier, BP_TIER_HAND, BP_TIER_WINDOWS * BP_TIER_WINDOW, copy, 1, &error));
     bp_tier_posix_close(&tier);
 }
 
@@ -363,9 +363,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_the_system_refuses_is_said),
         cmocka_unit_test(file_systems_of_memory_are_refused),
-        cmocka_unit_test(transfers_go_on_or_are_told),
+        cmocka_unit_test(transfers_go_on_or_are_reported),
         cmocka_unit_test(parts_of_pages_keep_the_rest),
-        cmocka_unit_test(windows_that_fail_are_told),
+        cmocka_unit_test(windows_that_fail_are_reported),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

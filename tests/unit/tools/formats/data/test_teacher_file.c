@@ -171,7 +171,7 @@ static void what_is_written_is_read(void **state)
 
 /* Every call of the medium fails once: what stood there stays, and nothing beside it. */
 /* verifies layers-34.5c43 */
-static void faults_are_told(void **state)
+static void faults_are_reported(void **state)
 {
     (void)state;
     static const struct {
@@ -333,7 +333,7 @@ static void rows_that_cannot_be_are_refused(void **state)
 /* A row that is whole, and of its tokens, but not the one that the header was made of; and no file
  * at all, and a path without room for what is written beside. */
 /* verifies layers-34.5c43 */
-static void other_files_are_told(void **state)
+static void other_files_are_reported(void **state)
 {
     (void)state;
     static unsigned char row[ROW];
@@ -407,11 +407,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(faults_are_told),
+        cmocka_unit_test(faults_are_reported),
         cmocka_unit_test(damage_is_refused),
         cmocka_unit_test(headers_that_cannot_be_are_refused),
         cmocka_unit_test(rows_that_cannot_be_are_refused),
-        cmocka_unit_test(other_files_are_told),
+        cmocka_unit_test(other_files_are_reported),
         cmocka_unit_test(other_tokens_are_refused),
         cmocka_unit_test(a_teacher_without_numbers_is_refused),
     };

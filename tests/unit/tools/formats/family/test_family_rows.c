@@ -241,7 +241,7 @@ static bool same_value(const bp_model_config *a, const bp_model_config *b, const
     return true;
 }
 
-static void require_told_and_kept(const bp_family *family, const bp_row *row, const char *value)
+static void require_reported_and_kept(const bp_family *family, const bp_row *row, const char *value)
 {
     static char json[BP_HF_CONFIG_TEXT + 1];
     bp_row none = {.key = "other"};
@@ -279,7 +279,7 @@ static void require_told_and_kept(const bp_family *family, const bp_row *row, co
 }
 
 /* verifies formats-2.1f4a */
-static void what_a_row_takes_is_told_and_written(void **state)
+static void what_a_row_takes_is_reported_and_written(void **state)
 {
     (void)state;
     const bp_family *family;
@@ -289,7 +289,7 @@ static void what_a_row_takes_is_told_and_written(void **state)
             char value[64];
             const bp_row *row = &family->rows[i];
             if ((row->flags & BP_ROW_INSIDE) == 0 && other_value(row, value)) {
-                require_told_and_kept(family, row, value);
+                require_reported_and_kept(family, row, value);
                 told++;
             }
         }
@@ -351,7 +351,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_no_row_takes_is_refused),
-        cmocka_unit_test(what_a_row_takes_is_told_and_written),
+        cmocka_unit_test(what_a_row_takes_is_reported_and_written),
         cmocka_unit_test(whole_lists_are_written),
         cmocka_unit_test(tables_are_whole),
     };

@@ -89,7 +89,7 @@ static void heads_of_safetensors_are_known(void **state)
 }
 
 /* verifies formats-17.ac5c */
-static void formats_are_told_from_content(void **state)
+static void formats_are_found_from_content(void **state)
 {
     (void)state;
     assert_int_equal(bp_content_format(HEAD("{\"text\": \"a\"}\n")), BP_DATA_JSONL);
@@ -217,7 +217,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(magic_numbers_are_known),
         cmocka_unit_test(heads_of_safetensors_are_known),
-        cmocka_unit_test(formats_are_told_from_content),
+        cmocka_unit_test(formats_are_found_from_content),
         cmocka_unit_test(what_is_no_text_is_refused),
         cmocka_unit_test(a_failing_store_is_reported),
         cmocka_unit_test(names_promise_formats),

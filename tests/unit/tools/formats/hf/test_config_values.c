@@ -534,7 +534,7 @@ static void values_in_lists_are_refused(void **state)
 }
 
 /* Two of one family are the same until a number differs that a file stores. */
-static void configurations_are_told_apart(void **state)
+static void configurations_are_distinguished(void **state)
 {
     (void)state;
     const bp_model_config llama = config_of("llama", "");
@@ -587,7 +587,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_there_is_not_written_as_zero),
         cmocka_unit_test(values_in_lists_are_refused),
-        cmocka_unit_test(configurations_are_told_apart),
+        cmocka_unit_test(configurations_are_distinguished),
         cmocka_unit_test(values_out_of_place_are_refused),
         cmocka_unit_test(documents_that_end_too_soon_are_refused),
         cmocka_unit_test(lists_of_layers_are_read_and_refused),

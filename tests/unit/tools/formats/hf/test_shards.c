@@ -290,7 +290,7 @@ static void little_memory_and_failing_storage_are_said_so(void **state)
 }
 
 /* verifies formats-6.0edb */
-static void what_is_allowed_is_told_and_passes(void **state)
+static void what_is_allowed_is_reported_and_passes(void **state)
 {
     (void)state;
     fixture *d = fixture_new();
@@ -500,7 +500,7 @@ int main(void)
         cmocka_unit_test(a_hostile_index_is_refused),
         cmocka_unit_test(long_names_and_too_many_files_are_refused),
         cmocka_unit_test(little_memory_and_failing_storage_are_said_so),
-        cmocka_unit_test(what_is_allowed_is_told_and_passes),
+        cmocka_unit_test(what_is_allowed_is_reported_and_passes),
         cmocka_unit_test(weights_that_are_no_numbers_are_refused),
         cmocka_unit_test(the_source_types_come_back_bit_by_bit),
         cmocka_unit_test(weights_of_16_bits_keep_exact_masters),
