@@ -368,6 +368,30 @@ bool bp_build_table_offloaded(const bp_builder *builder, uint32_t index);
 void bp_build_bring_rows(bp_builder *builder, uint32_t index, bp_ref to, bp_ref ids, uint64_t rows,
                          uint64_t width);
 
+/* Rows of a weight (out, in) of a dense layer, from `first` on; no rows: it is brought whole. */
+typedef struct bp_weight_slice {
+    uint64_t first;
+    uint64_t rows;
+} bp_weight_slice;
+
+/* The slices in which a product brings such a weight that is offloaded, one after the other: the
+ * first, and the one behind a slice, both with no rows where there is none. The weight is held by
+ * bp_build_acquire_update, once the first is known. */
+bp_weight_slice bp_build_slice_first(const bp_builder *builder, uint32_t index);
+bp_weight_slice bp_build_slice_next(const bp_builder *builder, uint32_t index,
+                                    bp_weight_slice slice);
+
+/* What a product reads of a weight: as it is, or its codes and what belongs to them, else absent.
+ */
+typedef struct bp_weight_brought {
+    bp_ref weight;
+    bp_ref scales;
+    bp_ref nested;
+} bp_weight_brought;
+
+/* Brings a slice, into buffers of its own. */
+bp_weight_brought bp_build_slice_bring(bp_builder *builder, uint32_t index, bp_weight_slice slice);
+
 /* Writes such bytes back to where they were. */
 void bp_build_put_back(bp_builder *builder, bp_ref from, uint32_t buffer, uint64_t first,
                        uint64_t bytes);

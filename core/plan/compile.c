@@ -586,6 +586,7 @@ bp_status bp_compile_run(bp_compile *compile, bp_builder *builder, bp_graph *gra
         spec->optimizer->declare(builder);
     }
     compile_choose_slices(compile, builder);
+    compile_slice_weights(builder);
     if (make_schedule(compile, builder) != BP_OK) {
         return bp_error_set(builder->graph->error, BP_ERR_USAGE, where,
                             "the checkpoint policy does not go with this model",

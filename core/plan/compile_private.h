@@ -84,6 +84,13 @@ bool compile_goes_fp8(const bp_builder *builder, uint32_t index);
 /* A pass: brings a parameter that lives in storage into buffers that live while it is held. */
 void compile_fetch(bp_builder *builder, uint32_t index);
 
+/* Chooses builder->passes.slice_bytes, once all parameters are published. */
+void compile_slice_weights(bp_builder *builder);
+
+/* Brings `bytes` bytes of a buffer that is offloaded, from `first` on. */
+void compile_bring_into(bp_builder *builder, bp_ref to, uint32_t buffer, uint64_t first,
+                        uint64_t bytes);
+
 /* Writes a checkpoint to a slot of the offload tier, and brings it from there; the slot's ref has
  * the type and the offset of the checkpoint's. */
 bp_ref compile_offload_checkpoint(bp_builder *builder, bp_ref checkpoint);

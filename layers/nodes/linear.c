@@ -62,66 +62,120 @@ static void emit_plain(bp_builder *builder, const bp_linear *layer,
     builder->narrowed = true;
 }
 
-/* A product whose b is the layer's weight: as it is, as codes of fp8, or as others, which are
- * (out, in). */
+/* A product whose b is the layer's weight, or a slice of it: as it is, as codes of fp8, or as
+ * others, which are (out, in). */
 static void emit_product(bp_builder *builder, const bp_linear *layer,
-                         const bp_matmul_operands *operands, const bp_matmul_scalars *scalars,
-                         bool by_output)
+                         const bp_matmul_operands *operands, const bp_weight_brought *weight,
+                         const bp_matmul_scalars *scalars, bool by_output)
 {
     const bool fp8 = bp_build_fp8(builder, layer->weight);
     if (!fp8 && !bp_build_quantised(builder, layer->weight)) {
-        emit_plain(builder, layer, operands, scalars);
+        bp_matmul_operands plain = *operands;
+        plain.b = weight->weight;
+        emit_plain(builder, layer, &plain, scalars);
         return;
     }
-    const bp_parameter *weight = &builder->parameters[layer->weight];
+    const int64_t form = (int64_t)builder->parameters[layer->weight].quantised;
     const bp_matmul_quantised_operands codes = {.c = operands->c,
                                                 .before = operands->before,
                                                 .a = operands->a,
-                                                .codes = operands->b,
-                                                .scales = bp_build_scales(builder, layer->weight),
-                                                .nested = bp_build_nested(builder, layer->weight),
+                                                .codes = weight->weight,
+                                                .scales = weight->scales,
+                                                .nested = weight->nested,
                                                 .bias = operands->bias,
                                                 .residual = operands->residual,
                                                 .work = BP_ABSENT};
-    bp_build_matmul_quantised(builder, &codes,
-                              &(bp_matmul_quantised_scalars){
-                                  .m = scalars->m,
-                                  .n = scalars->n,
-                                  .k = scalars->k,
-                                  .lda = scalars->lda,
-                                  .ldc = scalars->ldc,
-                                  .transpose_b = fp8 ? scalars->transpose_b : by_output,
-                                  .gelu = scalars->gelu,
-                                  .form = fp8 ? BP_QUANTISED_FP8 : (int64_t)weight->quantised});
+    bp_build_matmul_quantised(
+        builder, &codes,
+        &(bp_matmul_quantised_scalars){.m = scalars->m,
+                                       .n = scalars->n,
+                                       .k = scalars->k,
+                                       .lda = scalars->lda,
+                                       .ldc = scalars->ldc,
+                                       .transpose_b = fp8 ? scalars->transpose_b : by_output,
+                                       .accumulate = scalars->accumulate,
+                                       .gelu = scalars->gelu,
+                                       .form = fp8 ? BP_QUANTISED_FP8 : form});
 }
 
-static void emit_forward(bp_builder *builder, const bp_linear *layer,
-                         const bp_matmul_operands *operands, int64_t gelu)
+/* The whole weight, acquired. */
+static bp_weight_brought acquire_weight(bp_builder *builder, const bp_linear *layer,
+                                        bp_purpose purpose)
+{
+    const bp_ref weight = bp_build_acquire(builder, layer->weight, purpose);
+    return (bp_weight_brought){.weight = weight,
+                               .scales = bp_build_scales(builder, layer->weight),
+                               .nested = bp_build_nested(builder, layer->weight)};
+}
+
+/* The slices of a layer's weight, which is then held; no rows: it is brought whole. */
+static bp_weight_slice hold_slices(bp_builder *builder, const bp_linear *layer)
+{
+    const bp_weight_slice none = {0, 0};
+    const bp_weight_slice first =
+        layer->output_major ? bp_build_slice_first(builder, layer->weight) : none;
+    if (first.rows > 0) {
+        (void)bp_build_acquire_update(builder, layer->weight);
+    }
+    return first;
+}
+
+static bp_ref at_column(bp_ref ref, uint64_t column)
+{
+    return bp_ref_present(ref) ? bp_ref_at(ref, column) : ref;
+}
+
+/* y from column `first` on, of rows of the weight. */
+static void emit_columns(bp_builder *builder, const bp_linear *layer, const bp_matmul_operands *all,
+                         int64_t gelu, bp_weight_slice slice, const bp_weight_brought *weight)
 {
     const bp_matmul_scalars scalars = {.m = (int64_t)builder->rows,
-                                       .n = (int64_t)layer->out,
+                                       .n = (int64_t)slice.rows,
                                        .k = (int64_t)layer->in,
                                        .lda = (int64_t)layer->in,
                                        .ldb = weight_pitch(layer),
                                        .ldc = pitch_of(layer),
                                        .transpose_b = layer->output_major,
                                        .gelu = gelu};
-    emit_product(builder, layer, operands, &scalars, true);
+    bp_matmul_operands operands = *all;
+    operands.c = at_column(all->c, slice.first);
+    operands.before = at_column(all->before, slice.first);
+    operands.bias = at_column(all->bias, slice.first);
+    operands.residual = at_column(all->residual, slice.first);
+    emit_product(builder, layer, &operands, weight, &scalars, true);
+}
+
+/* The product of y, of which `all` lacks the weight and the bias; each column is a product of its
+ * own. */
+static void emit_forward(bp_builder *builder, const bp_linear *layer, bp_matmul_operands all,
+                         int64_t gelu)
+{
+    bp_weight_slice slice = hold_slices(builder, layer);
+    if (slice.rows == 0) {
+        const bp_weight_brought weight = acquire_weight(builder, layer, BP_FOR_FORWARD);
+        all.bias = bp_build_acquire(builder, layer->bias, BP_FOR_FORWARD);
+        emit_columns(builder, layer, &all, gelu, (bp_weight_slice){0, layer->out}, &weight);
+    } else {
+        all.bias = bp_build_acquire(builder, layer->bias, BP_FOR_FORWARD);
+    }
+    for (; slice.rows > 0; slice = bp_build_slice_next(builder, layer->weight, slice)) {
+        const bp_weight_brought weight = bp_build_slice_bring(builder, layer->weight, slice);
+        emit_columns(builder, layer, &all, gelu, slice, &weight);
+    }
+    release_layer(builder, layer);
 }
 
 void bp_linear_plain_forward(bp_builder *builder, const bp_linear *layer, bp_ref x, bp_ref residual,
                              bp_ref y)
 {
-    const bp_matmul_operands operands = {
-        .c = y,
-        .before = BP_ABSENT,
-        .a = x,
-        .b = bp_build_acquire(builder, layer->weight, BP_FOR_FORWARD),
-        .bias = bp_build_acquire(builder, layer->bias, BP_FOR_FORWARD),
-        .residual = residual,
-        .work = BP_ABSENT};
-    emit_forward(builder, layer, &operands, 0);
-    release_layer(builder, layer);
+    const bp_matmul_operands operands = {.c = y,
+                                         .before = BP_ABSENT,
+                                         .a = x,
+                                         .b = BP_ABSENT,
+                                         .bias = BP_ABSENT,
+                                         .residual = residual,
+                                         .work = BP_ABSENT};
+    emit_forward(builder, layer, operands, 0);
 }
 
 void bp_linear_forward(bp_builder *builder, const bp_linear *layer, bp_ref x, bp_ref residual,
@@ -156,16 +210,14 @@ void bp_linear_forward_gelu(bp_builder *builder, const bp_linear *layer, bp_ref 
         forward_gelu_adapted(builder, layer, x, before, y);
         return;
     }
-    const bp_matmul_operands operands = {
-        .c = y,
-        .before = before,
-        .a = x,
-        .b = bp_build_acquire(builder, layer->weight, BP_FOR_FORWARD),
-        .bias = bp_build_acquire(builder, layer->bias, BP_FOR_FORWARD),
-        .residual = BP_ABSENT,
-        .work = BP_ABSENT};
-    emit_forward(builder, layer, &operands, 1);
-    release_layer(builder, layer);
+    const bp_matmul_operands operands = {.c = y,
+                                         .before = before,
+                                         .a = x,
+                                         .b = BP_ABSENT,
+                                         .bias = BP_ABSENT,
+                                         .residual = BP_ABSENT,
+                                         .work = BP_ABSENT};
+    emit_forward(builder, layer, operands, 1);
 }
 
 static void backward_bias(bp_builder *builder, const bp_linear *layer, bp_ref d_y)
@@ -234,25 +286,83 @@ bool bp_linear_trains(const bp_builder *builder, const bp_linear *layer)
            (layer->bias != BP_NO_PARAMETER && bp_build_trainable(builder, layer->bias));
 }
 
-void bp_linear_plain_backward_input(bp_builder *builder, const bp_linear *layer, bp_ref d_y,
-                                    bp_ref residual, bp_ref d_x)
+/* c (+)= columns of d_y times rows of the weight, which are its terms, + residual. */
+static void emit_terms(bp_builder *builder, const bp_linear *layer,
+                       const bp_matmul_operands *operands, bp_weight_slice slice,
+                       const bp_weight_brought *weight)
 {
     const bp_matmul_scalars scalars = {.m = (int64_t)builder->rows,
                                        .n = (int64_t)layer->in,
-                                       .k = (int64_t)layer->out,
+                                       .k = (int64_t)slice.rows,
                                        .lda = pitch_of(layer),
                                        .ldb = weight_pitch(layer),
                                        .ldc = (int64_t)layer->in,
-                                       .transpose_b = !layer->output_major};
-    const bp_matmul_operands operands = {
-        .c = d_x,
-        .before = BP_ABSENT,
-        .a = d_y,
-        .b = bp_build_acquire(builder, layer->weight, BP_FOR_BACKWARD),
-        .bias = BP_ABSENT,
-        .residual = residual,
-        .work = BP_ABSENT};
-    emit_product(builder, layer, &operands, &scalars, false);
+                                       .transpose_b = !layer->output_major,
+                                       .accumulate = slice.first > 0 ? 1 : 0};
+    emit_product(builder, layer, operands, weight, &scalars, false);
+}
+
+/* d_x = what slices have summed in fp32, rounded, + d_x where there is a residual: then rounded
+ * once, as the product rounds the two. */
+static void finish_sums(bp_builder *builder, uint64_t count, bp_ref sums, bool residual, bp_ref d_x)
+{
+    if (residual) {
+        const bp_bias_backward_scalars scalars = {
+            .rows = 1, .n = (int64_t)count, .pitch = (int64_t)count, .accumulate = 1};
+        const bp_bias_backward_operands operands = {.d_bias = d_x, .d_y = sums};
+        bp_build_bias_backward(builder, &operands, &scalars);
+        return;
+    }
+    const bp_store_values_operands operands = {.y = d_x, .master = BP_ABSENT, .x = sums};
+    const bp_store_values_scalars scalars = {
+        .count = (int64_t)count, .form = BP_MASTER_WEIGHT, .even = 1};
+    bp_build_store_values(builder, &operands, &scalars);
+}
+
+/* From slices of the weight: sums go on in fp32 from where they were, as those of one product do.
+ */
+static void backward_slices(bp_builder *builder, const bp_linear *layer, bp_weight_slice slice,
+                            bp_ref d_y, bp_ref residual, bp_ref d_x)
+{
+    const bool adds = bp_ref_present(residual), wide = d_x.dtype == BP_F32 && !adds;
+    const bp_ref sums = wide ? d_x
+                             : bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, builder->rows,
+                                               layer->in, "d_input_sums");
+    for (; slice.rows > 0; slice = bp_build_slice_next(builder, layer->weight, slice)) {
+        const bp_weight_brought weight = bp_build_slice_bring(builder, layer->weight, slice);
+        const bp_matmul_operands operands = {.c = sums,
+                                             .before = BP_ABSENT,
+                                             .a = bp_ref_at(d_y, slice.first),
+                                             .b = BP_ABSENT,
+                                             .bias = BP_ABSENT,
+                                             .residual = BP_ABSENT,
+                                             .work = BP_ABSENT};
+        emit_terms(builder, layer, &operands, slice, &weight);
+    }
+    if (!wide) {
+        finish_sums(builder, builder->rows * layer->in, sums, adds, d_x);
+    }
+}
+
+void bp_linear_plain_backward_input(bp_builder *builder, const bp_linear *layer, bp_ref d_y,
+                                    bp_ref residual, bp_ref d_x)
+{
+    const bool other = bp_ref_present(residual) &&
+                       (residual.buffer != d_x.buffer || residual.offset != d_x.offset);
+    const bp_weight_slice slice = other ? (bp_weight_slice){0, 0} : hold_slices(builder, layer);
+    if (slice.rows > 0) {
+        backward_slices(builder, layer, slice, d_y, residual, d_x);
+    } else {
+        const bp_weight_brought weight = acquire_weight(builder, layer, BP_FOR_BACKWARD);
+        const bp_matmul_operands operands = {.c = d_x,
+                                             .before = BP_ABSENT,
+                                             .a = d_y,
+                                             .b = BP_ABSENT,
+                                             .bias = BP_ABSENT,
+                                             .residual = residual,
+                                             .work = BP_ABSENT};
+        emit_terms(builder, layer, &operands, (bp_weight_slice){0, layer->out}, &weight);
+    }
     bp_build_release(builder, layer->weight);
 }
 

@@ -207,8 +207,14 @@ bp_ref bp_build_bring(bp_builder *builder, uint32_t buffer, uint64_t first, uint
                       const char *name)
 {
     const bp_ref to = bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_U8, bytes, 1, name);
-    offload_copy(builder, to, (bp_ref){buffer, BP_U8, first}, bytes, buffer);
+    compile_bring_into(builder, to, buffer, first, bytes);
     return to;
+}
+
+void compile_bring_into(bp_builder *builder, bp_ref to, uint32_t buffer, uint64_t first,
+                        uint64_t bytes)
+{
+    offload_copy(builder, to, (bp_ref){buffer, BP_U8, first}, bytes, buffer);
 }
 
 void bp_build_put_back(bp_builder *builder, bp_ref from, uint32_t buffer, uint64_t first,

@@ -45,6 +45,7 @@ typedef struct bp_passes {
     struct bp_compile *flying; /* buckets of gradients are sent meanwhile, or NULL */
     uint32_t offload_seen[BP_OFFLOAD_KINDS]; /* what might be offloaded, so far, of each kind, */
     uint32_t part_seen[BP_OFFLOAD_PARTS];    /* and of each size of the kind that has parts */
+    uint64_t slice_bytes; /* of a slice of a matrix that is offloaded, about; 0: they come whole */
 } bp_passes;
 
 /* A pass is about acquisitions, or about programs. */

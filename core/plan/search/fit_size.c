@@ -9,19 +9,25 @@ uint32_t fit_action_limit(const bp_spec *spec)
     return bp_schedule_count(&poor, spec->model->stages(&spec->config));
 }
 
-/* The candidate that is counted: every stage recomputed from its input, so that its backward is the
- * longest, and the shortest chunks of the loss and of the sequence, where these are free. `split`:
- * at the least micro-batch. */
-static bp_spec dry_run_spec(const bp_fit_request *request, bool split)
+/* The candidates that are counted. Micro-batches of half the size have programs for the first and
+ * for later ones, and of all that do the most chunks of a loss; the least are the most of a group.
+ */
+typedef enum fit_cut { FIT_WHOLE, FIT_HALF, FIT_SPLIT, FIT_CUTS } fit_cut;
+
+/* One of them: every stage recomputed from its input, so that its backward is the longest, and the
+ * shortest chunks of the loss and of the sequence, where these are free. */
+static bp_spec dry_run_spec(const bp_fit_request *request, fit_cut cut)
 {
     bp_spec spec = request->spec;
     if (request->free_policy) {
         spec.policy = (bp_policy){.kind = BP_POLICY_FULL};
     }
-    if (split) {
-        const uint32_t least = bp_fit_least_batch(&spec);
-        spec.accumulation *= spec.batch > least ? spec.batch / least : 1;
-        spec.batch = least;
+    if (cut != FIT_WHOLE) {
+        const uint32_t least = bp_fit_least_batch(&spec), example = bp_fit_example(&spec);
+        const uint32_t half = (spec.batch / example + 1) / 2 * example;
+        const uint32_t batch = cut == FIT_HALF && half > least ? half : least;
+        spec.accumulation *= spec.batch > batch ? (spec.batch - 1) / batch + 1 : 1;
+        spec.batch = batch;
     }
     const uint64_t rows = (uint64_t)spec.batch * spec.sequence;
     if (request->free_chunk || (request->free_batch && spec.loss_rows == 0)) {
@@ -100,13 +106,15 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 uint64_t bp_fit_scratch(const bp_fit_request *request)
 {
+    uint64_t most = 0;
     if (bp_spec_check(&request->spec, NULL) != BP_OK || request->spec.optimizer == NULL) {
         return BP_SIZE_INVALID;
     }
-    bp_spec spec = dry_run_spec(request, request->free_batch);
-    const uint64_t split = bp_compile_scratch(&spec);
-    spec = dry_run_spec(request, false);
-    return bp_size_add(larger(split, bp_compile_scratch(&spec)), FIT_ALIGNMENT);
+    for (uint32_t cut = FIT_WHOLE; cut < (request->free_batch ? FIT_CUTS : FIT_HALF); cut++) {
+        const bp_spec spec = dry_run_spec(request, (fit_cut)cut);
+        most = larger(most, bp_compile_scratch(&spec));
+    }
+    return bp_size_add(most, FIT_ALIGNMENT);
 }
 
 /* Measuring takes less than a plan: its tables hold one stage's forward and backward, those of a
@@ -115,16 +123,16 @@ bp_status bp_fit_count(const bp_fit_request *request, void *memory, uint64_t byt
                        uint64_t *needed, bp_error *error)
 {
     bp_arena arena;
-    uint64_t plan = 0, split = 0;
+    uint64_t plan = 0, one = 0;
     BP_TRY(bp_spec_check(&request->spec, error));
-    const bp_spec spec = dry_run_spec(request, false);
-    const uint32_t stages = spec.model->stages(&spec.config);
+    const uint32_t stages = request->spec.model->stages(&request->spec.config);
+    const bool cuts = request->free_batch && request->spec.batch > 1;
     bp_arena_init(&arena, memory, (size_t)bytes);
-    BP_TRY(count_plan(request, spec, &arena, &plan, error));
-    if (request->free_batch && spec.batch > 1) {
-        BP_TRY(count_plan(request, dry_run_spec(request, true), &arena, &split, error));
+    for (uint32_t cut = FIT_WHOLE; cut < (cuts ? FIT_CUTS : FIT_HALF); cut++) {
+        BP_TRY(count_plan(request, dry_run_spec(request, (fit_cut)cut), &arena, &one, error));
+        plan = larger(plan, one);
     }
-    plan = larger(larger(plan, split), bp_chain_scratch(stages));
+    plan = larger(plan, bp_chain_scratch(stages));
     *needed = bp_size_add(own_bytes(request), bp_size_align(plan, FIT_ALIGNMENT));
     return BP_OK;
 }

@@ -18,6 +18,7 @@ static inline bp_matmul_scalars bp_matmul_as_plain(const void *scalars)
                                .ldb = s->transpose_b != 0 ? s->k : s->n,
                                .ldc = s->ldc,
                                .transpose_b = s->transpose_b,
+                               .accumulate = s->accumulate,
                                .gelu = s->gelu};
 }
 

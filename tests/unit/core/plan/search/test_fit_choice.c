@@ -71,6 +71,30 @@ static void memory_is_that_of_the_longest_plan(void **state)
     }
 }
 
+/* Two micro-batches of half the size have programs for the first and for later ones, with half of
+ * the chunks of the loss in each: more ops than one micro-batch or eight have. */
+static void memory_is_enough_for_every_micro_batch(void **state)
+{
+    (void)state;
+    for (uint32_t batch = 2; batch <= 9; batch++) {
+        for (uint32_t poor = 0; poor < 2; poor++) {
+            bp_fit_request request = {
+                .spec = model_fixture_spec(), .free_batch = true, .rates = BP_RATES_DEFAULT};
+            request.spec.policy.kind = poor ? BP_POLICY_MEMORY_POOR : BP_POLICY_FULL;
+            request.spec.accumulation = 1;
+            request.spec.batch = batch;
+            request.spec.loss_rows = 1;
+            const uint64_t fit = fit_bytes(&request);
+            for (uint32_t divisor = 1; divisor <= batch; divisor++) {
+                bp_spec spec = request.spec;
+                spec.batch = batch / divisor;
+                spec.accumulation = divisor;
+                assert_true(batch % divisor != 0 || plan_bytes(&spec) <= fit);
+            }
+        }
+    }
+}
+
 /* Of a micro-batch for which there is a smaller one, one plan is looked at where what lives all the
  * time is too much by itself, and those of the fewest slots where it is not. Then comes the smaller
  * one, and nothing in between that nobody planned. */
@@ -161,6 +185,7 @@ int main(void)
         cmocka_unit_test(what_was_planned_is_listed),
         cmocka_unit_test(no_plan_undercuts_the_bound),
         cmocka_unit_test(memory_is_that_of_the_longest_plan),
+        cmocka_unit_test(memory_is_enough_for_every_micro_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
