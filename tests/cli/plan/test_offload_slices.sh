@@ -55,9 +55,10 @@ same wide "${lora[@]}" --load-in-8bit --bf16
 same wide "${lora[@]}" --load-in-8bit --gradient-accumulation-steps 2
 same wide --bf16 --gradient-release --optim adamw_8bit
 # Codes of 4 bits that are 4 MiB and more.
-model wider 2112 4104 ""
+model wider 2112 4160 ""
 same wider "${lora[@]}" --load-in-4bit --bf16
-same wider "${lora[@]}" --load-in-4bit --bnb-4bit-use-double-quant false --gradient-checkpointing memory-poor
+model ragged 2112 4104 ""
+same ragged "${lora[@]}" --load-in-4bit --bnb-4bit-use-double-quant false --gradient-checkpointing memory-poor
 # Blocks of a GGUF file, which rows are whole numbers of.
 model blocks 1088 4128 ""
 run train --model "$work/blocks" "${common[@]}" --max-steps 1 --output-dir "$work/trained"
