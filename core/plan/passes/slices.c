@@ -41,13 +41,18 @@ static uint64_t slice_unit(const bp_parameter *p)
     return slice_larger(unit, SLICE_ROWS);
 }
 
-/* Rows of each slice of about `bytes` bytes but the last; the matrix's own: it is one. */
+/* Rows of each slice but the last, which have at most `bytes` bytes where a unit has no more, and
+ * are about as many in each: what is smaller than the largest slice fits where that was. The
+ * matrix's own: it is one. */
 static uint64_t slice_rows(const bp_builder *builder, const bp_parameter *p, uint64_t bytes)
 {
-    const uint64_t all = p->shape[0];
-    const uint64_t count = bp_size_ceil_div(slice_bytes(builder, p, all), bytes);
-    const uint64_t rows = bp_size_align(bp_size_ceil_div(all, count), slice_unit(p));
-    return rows < all ? rows : all;
+    const uint64_t all = p->shape[0], unit = slice_unit(p);
+    const uint64_t units = bytes / slice_bytes(builder, p, unit);
+    const uint64_t most = bp_size_mul(units > 0 ? units : 1, unit);
+    if (most >= all) {
+        return all;
+    }
+    return bp_size_align(bp_size_ceil_div(all, bp_size_ceil_div(all, most)), unit);
 }
 
 /* Whether parameter `index` is a matrix that products of dense layers alone read. */
