@@ -153,15 +153,16 @@ static table_part whole_table(const bp_head *head)
     return (table_part){0, head->vocabulary};
 }
 
-#define BROUGHT_BYTES ((uint64_t)4 << 20) /* of a slice of a table that is offloaded */
-#define BROUGHT_ROWS  256                 /* its rows are a multiple of this */
+#define BROUGHT_BYTES ((uint64_t)4 << 20) /* of a slice of a table that is offloaded, at most, */
+#define BROUGHT_ROWS  256                 /* but its rows are a multiple of this */
 
 /* The first slice of a part of a table that is offloaded, and the one behind a slice; no rows:
  * there is none. */
 static table_part first_brought(const bp_builder *builder, const bp_head *head, table_part part)
 {
     const uint64_t width = head->width * bp_dtype_bytes(bp_build_working(builder));
-    const uint64_t most = bp_size_align(BROUGHT_BYTES / width + 1, BROUGHT_ROWS);
+    const uint64_t rows = BROUGHT_BYTES / width / BROUGHT_ROWS * BROUGHT_ROWS;
+    const uint64_t most = rows > 0 ? rows : BROUGHT_ROWS;
     const bool below = bp_build_table_offloaded(builder, head->table);
     return (table_part){part.first, !below ? 0 : part.rows < most ? part.rows : most};
 }
