@@ -81,6 +81,10 @@ static bool quantised_begin(bp_cuda_plan *plan, bool hopper)
 bool bp_cuda_plan_matmul_quantised(bp_cuda_plan *plan)
 {
     const bp_matmul_quantised_scalars *s = plan->op->scalars;
+    if (s->accumulate != 0 ||
+        plan->op->dtypes[BP_CUDA_POSITION(matmul_quantised, c)] != (uint8_t)plan->dtype) {
+        return false; /* only matrices that are brought from a file come in slices */
+    }
     const bool hopper = plan->target->hopper && plan->dtype != BP_F32 && s->k > 0 &&
                         bp_cuda_quantised_misses(plan) == NULL &&
                         bp_cuda_module_choose(plan->target, BP_CUDA_FAMILY_quantised_hopper,

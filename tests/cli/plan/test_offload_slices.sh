@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Matrices of several slices that live in a file: the bits of the run that has them in its arena, for each form of a weight,
 # for widths that slices do not divide, with biases, residuals and GELU behind the product, and in less memory.
-# verifies run-24.0483
+# verifies run-24.0483 compile-31.a51c
 . "$(dirname "$0")/../lib.sh"
 
 data=$work/data.txt
@@ -17,12 +17,14 @@ rm -f "$file"
 common=(--data "$data" --max-seq-length 32 --per-device-train-batch-size 1 --device host --json --gradient-checkpointing full)
 lora=(--lora-r 3 --target-modules all-linear)
 
-# model NAME WIDTH INNER MEMBERS: one block.
+what=() layers=1
+
+# model NAME WIDTH INNER MEMBERS: of `layers` blocks.
 model() {
     mkdir -p "$work/$1"
     cat >"$work/$1/config.json" <<END
 {"model_type": "llama", "vocab_size": 300, "max_position_embeddings": 64, "hidden_size": $2, "intermediate_size": $3,
- "num_hidden_layers": 1, "num_attention_heads": $(($2 / 64)), "num_key_value_heads": 1, "rms_norm_eps": 1e-6, "hidden_act": "silu",
+ "num_hidden_layers": $layers, "num_attention_heads": $(($2 / 64)), "num_key_value_heads": 1, "rms_norm_eps": 1e-6, "hidden_act": "silu",
  "tie_word_embeddings": true$4}
 END
 }
@@ -38,10 +40,10 @@ same() {
     local plain arena
     digest --model "$work/$1" "${@:2}" --threads 2
     plain=$state arena=$(json arena_bytes)
-    digest --model "$work/$1" "${@:2}" --threads 1 "${offload[@]}"
+    digest --model "$work/$1" "${@:2}" --threads 1 "${offload[@]}" "${what[@]}"
     [[ -n $plain && $state == "$plain" && $(json arena_bytes) -lt $arena ]]
     check $? "$* has the same bits in slices, and a smaller arena" "$plain $state $out$err"
-    run plan --model "$work/$1" "${common[@]/--json/--listing}" "${@:2}" --threads 1 "${offload[@]}"
+    run plan --model "$work/$1" "${common[@]/--json/--listing}" "${@:2}" --threads 1 "${offload[@]}" "${what[@]}"
     [[ $code -eq 0 && $out == *d_input_sums* ]]
     check $? "$*: sums go on from slice to slice" "$err"
 }
@@ -66,5 +68,10 @@ run export --model "$work/trained" --save-quant q8_0 --to "$work/blocks.gguf"
 check $code "a file with packed weights" "$out$err"
 same blocks.gguf "${lora[@]}" --bf16
 same blocks.gguf "${lora[@]}"
+# Ten blocks in the proportions of Llama 3 70B, with everything below that can be.
+layers=10
+model ten 512 2304 ""
+what=(--offload-what bases,states,weights,checkpoints)
+same ten "${lora[@]}" --bf16 --optim adamw_8bit
 
 finish

@@ -346,6 +346,7 @@ bp_status offload_traffic_find(const bp_plan *plan, const offload_choice *b, con
     *t = (offload_traffic){
         .choice = b->chosen,
         .resident = plan->resident,
+        .slice = plan->builder.passes.slice_bytes,
         .rates = *rates,
         .host = offload->host,
         .endurance = offload->host ? 0.0 : (double)set->offload_endurance,
@@ -390,6 +391,7 @@ void offload_json(output *out, const offload_traffic *t)
     json_count(out, "first_bytes_per_step", step->first);
     json_count(out, "last_bytes_per_step", step->last);
     json_count(out, "in_pending_bytes", step->pending);
+    json_count(out, "slice_bytes", t->slice);
     if (t->choice.made) {
         json_count(out, "chosen_bytes_per_step", t->choice.moved);
     }
@@ -437,6 +439,9 @@ void offload_put(bp_text *text, const offload_traffic *t)
     offload_line(text, "  read", step->read, " bytes a step\n");
     offload_line(text, "  written", step->written, " bytes a step\n");
     offload_line(text, "  in flight", step->pending, " bytes of the arena at most\n");
+    if (t->slice > 0) {
+        offload_line(text, "  slices", t->slice, " bytes of a matrix are brought at once\n");
+    }
     if (t->choice.made) {
         offload_line(text, "  chosen", t->choice.moved, " bytes a step move for the ");
         bp_text_string(text, t->choice.kind == BP_OFFLOAD_BASES     ? "frozen weights"

@@ -77,6 +77,7 @@ typedef struct offload_traffic {
     bp_rates rates;
     bp_offload_chosen choice;
     bp_resident resident;
+    uint64_t slice;   /* of a matrix, that are brought at once, about; 0: all of it */
     uint64_t bytes;   /* that are offloaded; 0: nothing does */
     bool host;        /* in the host's memory */
     double endurance; /* --offload-endurance; 0: not given */

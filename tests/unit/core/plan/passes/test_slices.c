@@ -88,6 +88,7 @@ static uint32_t walk_slices(const char *part)
 }
 
 /* Widths that slices and blocks divide, and that they do not. */
+/* verifies compile-31.a51c */
 static void every_row_once(void **state)
 {
     (void)state;
@@ -130,6 +131,7 @@ static void expect_whole(bp_spec spec, bool whole)
 
 /* Sums of many rows take more than copies save; what holds a matrix for more than a product, and
  * operands that have a scale for all terms, need all of it. A parameter that is held is there. */
+/* verifies compile-31.a51c */
 static void what_comes_whole(void **state)
 {
     (void)state;

@@ -118,7 +118,7 @@ static void compare_sums(kernel_device *on, int64_t form, bp_dtype working, int6
     assert_memory_equal(sums, right, (size_t)(m * n) * sizeof *sums);
 }
 
-/* verifies device-1.6909 */
+/* verifies device-1.6909 compile-31.a51c */
 static void sums_go_on(void **state)
 {
     (void)state;
