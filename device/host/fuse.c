@@ -92,7 +92,8 @@ static bool fuse_makes(const bp_linked_op *op, const bp_linked_op *adds)
     if (op->kernel == BP_KERNEL_matmul_quantised) {
         const bp_matmul_quantised_scalars *s = op->scalars;
         return s->m == t->m && s->n == t->n && s->ldc == t->ldc && s->gelu == 0 &&
-               s->accumulate == 0 && op->dtypes[0] == adds->dtypes[0] && op->dtypes[2] == adds->dtypes[2];
+               s->accumulate == 0 && op->dtypes[0] == adds->dtypes[0] &&
+               op->dtypes[2] == adds->dtypes[2];
     }
     const bp_matmul_scalars *s = op->scalars;
     return op->kernel == BP_KERNEL_matmul && s->m == t->m && s->n == t->n && s->ldc == t->ldc &&

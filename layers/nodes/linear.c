@@ -126,8 +126,9 @@ static bp_ref at_column(bp_ref ref, uint64_t column)
 }
 
 /* y from column `first` on, of rows of the weight. */
-static void emit_columns(bp_builder *builder, const bp_linear *layer, const bp_matmul_operands *all,
-                         int64_t gelu, bp_weight_slice slice, const bp_weight_brought *weight)
+static void linear_columns(bp_builder *builder, const bp_linear *layer,
+                           const bp_matmul_operands *all, int64_t gelu, bp_weight_slice slice,
+                           const bp_weight_brought *weight)
 {
     const bp_matmul_scalars scalars = {.m = (int64_t)builder->rows,
                                        .n = (int64_t)slice.rows,
@@ -154,13 +155,13 @@ static void emit_forward(bp_builder *builder, const bp_linear *layer, bp_matmul_
     if (slice.rows == 0) {
         const bp_weight_brought weight = acquire_weight(builder, layer, BP_FOR_FORWARD);
         all.bias = bp_build_acquire(builder, layer->bias, BP_FOR_FORWARD);
-        emit_columns(builder, layer, &all, gelu, (bp_weight_slice){0, layer->out}, &weight);
+        linear_columns(builder, layer, &all, gelu, (bp_weight_slice){0, layer->out}, &weight);
     } else {
         all.bias = bp_build_acquire(builder, layer->bias, BP_FOR_FORWARD);
     }
     for (; slice.rows > 0; slice = bp_build_slice_next(builder, layer->weight, slice)) {
         const bp_weight_brought weight = bp_build_slice_bring(builder, layer->weight, slice);
-        emit_columns(builder, layer, &all, gelu, slice, &weight);
+        linear_columns(builder, layer, &all, gelu, slice, &weight);
     }
     release_layer(builder, layer);
 }
@@ -287,9 +288,9 @@ bool bp_linear_trains(const bp_builder *builder, const bp_linear *layer)
 }
 
 /* c (+)= columns of d_y times rows of the weight, which are its terms, + residual. */
-static void emit_terms(bp_builder *builder, const bp_linear *layer,
-                       const bp_matmul_operands *operands, bp_weight_slice slice,
-                       const bp_weight_brought *weight)
+static void linear_terms(bp_builder *builder, const bp_linear *layer,
+                         const bp_matmul_operands *operands, bp_weight_slice slice,
+                         const bp_weight_brought *weight)
 {
     const bp_matmul_scalars scalars = {.m = (int64_t)builder->rows,
                                        .n = (int64_t)layer->in,
@@ -337,7 +338,7 @@ static void backward_slices(bp_builder *builder, const bp_linear *layer, bp_weig
                                              .bias = BP_ABSENT,
                                              .residual = BP_ABSENT,
                                              .work = BP_ABSENT};
-        emit_terms(builder, layer, &operands, slice, &weight);
+        linear_terms(builder, layer, &operands, slice, &weight);
     }
     if (!wide) {
         finish_sums(builder, builder->rows * layer->in, sums, adds, d_x);
@@ -361,7 +362,7 @@ void bp_linear_plain_backward_input(bp_builder *builder, const bp_linear *layer,
                                              .bias = BP_ABSENT,
                                              .residual = residual,
                                              .work = BP_ABSENT};
-        emit_terms(builder, layer, &operands, (bp_weight_slice){0, layer->out}, &weight);
+        linear_terms(builder, layer, &operands, (bp_weight_slice){0, layer->out}, &weight);
     }
     bp_build_release(builder, layer->weight);
 }

@@ -44,7 +44,7 @@ static uint64_t slice_unit(const bp_parameter *p)
 /* Rows of each slice but the last, which have at most `bytes` bytes where a unit has no more, and
  * are about as many in each: what is smaller than the largest slice fits where that was. The
  * matrix's own: it is one. */
-static uint64_t slice_rows(const bp_builder *builder, const bp_parameter *p, uint64_t bytes)
+static uint64_t slice_each(const bp_builder *builder, const bp_parameter *p, uint64_t bytes)
 {
     const uint64_t all = p->shape[0], unit = slice_unit(p);
     const uint64_t units = bytes / slice_bytes(builder, p, unit);
@@ -76,7 +76,7 @@ static uint64_t slice_largest(const bp_builder *builder, uint64_t bytes)
         const uint64_t gradient = whole ? bp_size_mul(p->count, bp_dtype_bytes(spec->gradient)) : 0;
         uint64_t own = 0;
         if (slice_takes(builder, i)) {
-            own = slice_bytes(builder, p, slice_rows(builder, p, bytes));
+            own = slice_bytes(builder, p, slice_each(builder, p, bytes));
         } else if (p->offloaded && !p->embedding && p->head != BP_HEAD_OUTPUT) {
             own = p->quantised != BP_QUANTISED_NONE
                       ? bp_quantised_codes(p->count, p->quantised)
@@ -126,7 +126,7 @@ bp_weight_slice bp_build_slice_first(const bp_builder *builder, uint32_t index)
         return (bp_weight_slice){0, 0};
     }
     const bp_parameter *p = &builder->parameters[index];
-    const uint64_t rows = slice_rows(builder, p, bytes);
+    const uint64_t rows = slice_each(builder, p, bytes);
     return (bp_weight_slice){0, p->acquired.held > 0 || rows == p->shape[0] ? 0 : rows};
 }
 
