@@ -87,12 +87,19 @@ static uint64_t slice_largest(const bp_builder *builder, uint64_t bytes)
     return largest;
 }
 
+/* With a room, copies are kept from use to use: these are searched for among whole matrices, of
+ * which there are fewer. */
+static bool slice_free(const bp_offload *offload)
+{
+    return !offload->host && offload->room == 0;
+}
+
 /* On a GPU the order of a sum depends on how many terms a product has. Operands in 8 bits have a
  * scale for all terms of a row, magnitudes read whole matrices, and chunks of rows hold theirs. */
 static bool slice_may(const bp_spec *spec)
 {
-    return !spec->offload.host && !spec->model->input_major && spec->products != BP_PRODUCT_FP8 &&
-           !spec->lora.magnitudes && spec->sequence_chunk == 0;
+    return slice_free(&spec->offload) && !spec->model->input_major &&
+           spec->products != BP_PRODUCT_FP8 && !spec->lora.magnitudes && spec->sequence_chunk == 0;
 }
 
 void compile_slice_weights(bp_builder *builder)

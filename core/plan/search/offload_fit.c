@@ -18,6 +18,8 @@
 #define LEAST_TRIES  40
 #define LEAST_LEVELS 8
 #define KEEP_TRIES   5
+/* A room in which nothing is kept, with which matrices come whole: 0 brings them in slices. */
+#define ROOM_WHOLE 1
 
 /* Bytes that a step moves for each buffer of a plan: moved[buffers], which is zero before. Returns
  * how many of them all are written. */
@@ -191,7 +193,7 @@ static bp_status offload_arena(const offload_work *w, const bp_spec *spec, uint6
 }
 
 /* Sets spec->offload.room so that the plan has at most the budget's bytes, as that of the spec
- * without it has: to 0 where no room is found that leads there. The room is that of the budget;
+ * has: it stays where no room is found that leads there. The room is that of the budget;
  * where buffers cannot be laid out in it without waste, it is less by what is wasted. */
 static bp_status offload_resident(const offload_work *w, bp_spec *spec, uint64_t *arena,
                                   offload_bytes *moved)
@@ -208,9 +210,9 @@ static bp_status offload_resident(const offload_work *w, bp_spec *spec, uint64_t
         const uint64_t less = tries * (*arena - w->budget);
         trial.offload.room -= less < trial.offload.room ? less : trial.offload.room - 1;
     }
-    spec->offload.room = 0;
     return offload_moves(w, spec, arena, moved);
 }
+
 /* The sizes of what is offloaded of a kind when all of it does. */
 static bp_status least_sizes(const offload_work *w, least *l, const bp_spec *spec)
 {
@@ -289,7 +291,7 @@ static bp_status least_more(const offload_work *w, least *l, bp_spec *spec, offl
     offload_bytes least_moved = moved;
     uint64_t bytes = 0;
     bp_offload_selected found;
-    for (uint32_t k = 1; k <= LEAST_LEVELS && all > freed && spec->offload.room > 0; k++) {
+    for (uint32_t k = 1; k <= LEAST_LEVELS && all > freed && spec->offload.room > ROOM_WHOLE; k++) {
         const uint64_t need = freed + (all - freed) / LEAST_LEVELS * k;
         offload_bytes now;
         (void)bp_offload_choose(l->classes, l->count, need, LEAST_NODES, &found);
@@ -330,6 +332,16 @@ static bp_status least_kind(const offload_work *w, least *l, bp_spec *spec, uint
     return BP_OK;
 }
 
+/* Matrices come whole where that fits with all of it: only then are copies kept. */
+static bp_status offload_whole(const offload_work *w, bp_spec *spec)
+{
+    uint64_t bytes = 0;
+    spec->offload.room = ROOM_WHOLE;
+    BP_TRY(offload_arena(w, spec, &bytes));
+    spec->offload.room = bytes <= w->budget ? ROOM_WHOLE : 0;
+    return BP_OK;
+}
+
 /* As little of it as fits, of a choice that fits with all of it; its record follows. */
 static bp_status offload_select(const offload_work *w, bp_choice *c, bp_offload_chosen *chosen)
 {
@@ -344,6 +356,7 @@ static bp_status offload_select(const offload_work *w, bp_choice *c, bp_offload_
                  {&spec.offload.gradients, all.gradients},
                  {&spec.offload.checkpoints, all.checkpoints}};
     uint64_t before = 0, bytes = 0;
+    BP_TRY(offload_whole(w, &spec));
     spec.offload.bases = spec.offload.states = spec.offload.weights = 0;
     spec.offload.gradients = spec.offload.checkpoints = 0;
     BP_TRY(offload_arena(w, &spec, &before));
