@@ -57,18 +57,40 @@ static bool report_lives_always(const bp_graph *graph, const bp_buffer *buffer)
     return buffer->lower == 0 && buffer->upper == bp_graph_ticks(graph);
 }
 
-/* Buffers alive at every tick lie at the bottom; no layout can do better with them. */
-static uint64_t place_residents(bp_graph *graph, bp_space space)
+typedef enum report_part {
+    REPORT_ALL,
+    REPORT_BASE, /* frozen weights, */
+    REPORT_OWN   /* and the rest */
+} report_part;
+
+static bool report_is_of(const bp_buffer *buffer, report_part part)
 {
-    uint64_t top = 0;
+    const bool base = buffer->scope == BP_SCOPE_CONSTANT && buffer->class_of == BP_CLASS_WEIGHTS;
+    return part == REPORT_ALL || base == (part == REPORT_BASE);
+}
+
+/* Buffers alive at every tick lie at the bottom, from `top` on; no layout can do better with them.
+ */
+static uint64_t place_residents(bp_graph *graph, bp_space space, report_part part, uint64_t top)
+{
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
         bp_buffer *buffer = &graph->buffers[i];
-        if (buffer->space == space && report_lives_always(graph, buffer)) {
+        if (buffer->space == space && report_lives_always(graph, buffer) &&
+            report_is_of(buffer, part)) {
             buffer->offset = top;
             top = bp_size_add(top, bp_report_rounded(graph, buffer));
         }
     }
     return top;
+}
+
+/* The same beside other runs that have the same base; *base becomes its bytes. */
+static uint64_t place_beside(bp_graph *graph, const bp_report_wish *wish, uint64_t *base)
+{
+    *base = place_residents(graph, BP_SPACE_DEVICE, REPORT_BASE, 0);
+    const uint64_t own = bp_size_add(*base, wish->below);
+    const uint64_t top = place_residents(graph, BP_SPACE_DEVICE, REPORT_OWN, own);
+    return bp_size_add(top, wish->above);
 }
 
 static bp_status place_rest(bp_graph *graph, bp_space space, uint64_t base, uint64_t nodes,
@@ -183,9 +205,12 @@ static void count_state(const bp_graph *graph, bp_report *report)
 static bp_status plan_space(bp_graph *graph, bp_space space, uint64_t nodes, bp_report_wish wish,
                             bp_arena memory, bp_report_space *report)
 {
+    const uint64_t others = bp_size_add(wish.below, wish.above);
     *report = (bp_report_space){0};
-    report->resident_bytes = place_residents(graph, space);
+    report->resident_bytes = wish.shares ? place_beside(graph, &wish, &report->base_bytes)
+                                         : place_residents(graph, space, REPORT_ALL, 0);
     sweep(graph, space, memory, report);
+    report->lower_bound_bytes = bp_size_add(report->lower_bound_bytes, others);
     if (wish.limit != 0 && report->lower_bound_bytes > wish.limit) {
         report->arena_bytes = report->lower_bound_bytes;
         return BP_OK;
@@ -205,6 +230,7 @@ static void take_device(bp_report *report, const bp_report_space *device)
     report->arena_bytes = device->arena_bytes;
     report->lower_bound_bytes = device->lower_bound_bytes;
     report->resident_bytes = device->resident_bytes;
+    report->base_bytes = device->base_bytes;
     report->activations_most = device->activations_most;
     report->peak_op = device->peak_op;
     report->optimal = device->optimal;

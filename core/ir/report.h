@@ -11,7 +11,8 @@
 typedef struct bp_report_space {
     uint64_t arena_bytes;
     uint64_t lower_bound_bytes;          /* the largest sum of live bytes */
-    uint64_t resident_bytes;             /* buffers that live always */
+    uint64_t resident_bytes;             /* buffers that live always, those of others included */
+    uint64_t base_bytes;                 /* of these the frozen base, where it is shared */
     uint64_t class_most[BP_CLASS_COUNT]; /* most bytes of the class live at once */
     uint64_t class_peak[BP_CLASS_COUNT]; /* live where the sum of all is largest */
     uint64_t activations_most;           /* most bytes of checkpoint, tape and workspace together */
@@ -26,7 +27,8 @@ typedef struct bp_report {
     uint64_t lower_bound_bytes;          /* the largest sum of live bytes */
     uint64_t host_bytes;                 /* host memory used: tables, staging */
     uint64_t parameters;                 /* elements of all weights */
-    uint64_t resident_bytes;             /* buffers that live always */
+    uint64_t resident_bytes;             /* buffers that live always, those of others included */
+    uint64_t base_bytes;                 /* of these the frozen base, where it is shared */
     uint64_t state_bytes;                /* persistent buffers, unpadded: what a checkpoint holds */
     uint64_t class_most[BP_CLASS_COUNT]; /* most bytes of the class live at once */
     uint64_t class_peak[BP_CLASS_COUNT]; /* live where the sum of all is largest */
@@ -50,6 +52,9 @@ bp_status bp_report_plan(bp_graph *graph, uint64_t nodes, void *scratch, uint64_
 typedef struct bp_report_wish {
     uint64_t limit;  /* where more bytes live at one time, no layout is searched for; 0: no limit */
     uint64_t enough; /* a layout of no more bytes ends the search; 0: none does */
+    bool shares; /* the device arena as bp_spec.shares_base has it, with these bytes of others */
+    uint64_t below;
+    uint64_t above;
 } bp_report_wish;
 
 /* As bp_report_plan, with a wish about the device arena. Beyond its limit arena_bytes is

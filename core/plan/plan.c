@@ -139,6 +139,9 @@ static bp_status plan_lay_out(bp_plan *plan, bool runs, bp_report_wish wish,
     uint64_t bytes = plan_scratch(spec, &graph->used);
     size_t mark = plan->memory.used;
     void *scratch = NULL;
+    wish.shares = spec->shares_base;
+    wish.below = spec->beside_below;
+    wish.above = spec->beside_above;
     BP_TRY(plan_allocate(plan, bytes, &scratch));
     BP_TRY(runs ? bp_verify(graph, spec->device, &spec->device_options, scratch, bytes) : BP_OK);
     bp_graph_lifetimes(graph);

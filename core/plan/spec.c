@@ -100,6 +100,8 @@ static bp_status check_shapes(const bp_spec *spec, bp_error *error)
         {"gradient-accumulation-steps", bp_size_mul(rows, spec->accumulation), 1, INT32_MAX},
         {"loss-chunk-rows", spec->loss_rows, 0, rows},
         {"between-bytes", spec->between_bytes, 0, (uint64_t)1 << 62},
+        {"beside-below", spec->beside_below, 0, spec->shares_base ? (uint64_t)1 << 61 : 0},
+        {"beside-above", spec->beside_above, 0, spec->shares_base ? (uint64_t)1 << 61 : 0},
         {"prefill-rows", spec->prefill_rows, 0,
          spec->generate_regions > 0 ? PREFILL_ROWS_MOST / 4 : PREFILL_ROWS_MOST},
         {"generate-regions", spec->generate_regions, 0, spec->model->pads ? 1u << 12 : 0},

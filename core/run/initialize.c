@@ -28,6 +28,31 @@ bool bp_runtime_in_state(const bp_runtime *runtime, uint32_t parameter)
     return runtime->plan->graph.buffers[weight].scope == BP_SCOPE_PERSISTENT;
 }
 
+bool bp_runtime_in_base(const bp_runtime *runtime, uint32_t parameter)
+{
+    const uint32_t weight = runtime->plan->builder.parameters[parameter].weight;
+    return runtime->plan->graph.buffers[weight].scope == BP_SCOPE_CONSTANT;
+}
+
+void bp_runtime_base_given(bp_runtime *runtime)
+{
+    for (uint32_t i = 0; i < runtime->plan->builder.parameter_count; i++) {
+        if (bp_runtime_in_base(runtime, i)) {
+            bp_runtime_given(runtime, i);
+        }
+    }
+}
+
+bool bp_runtime_draws_base(const bp_runtime *runtime)
+{
+    bool draws = false;
+    for (uint32_t i = 0; i < runtime->plan->builder.parameter_count; i++) {
+        draws = draws ||
+                (bp_runtime_in_base(runtime, i) && !runtime->plan->builder.parameters[i].given);
+    }
+    return draws;
+}
+
 static bp_status fill_zeros(bp_runtime *runtime, const bp_buffer *buffer)
 {
     memset(runtime->transfer, 0, BP_TRANSFER_BYTES);

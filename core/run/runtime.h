@@ -119,6 +119,13 @@ bool bp_runtime_in_state(const bp_runtime *runtime, uint32_t parameter);
 /* All of them are given: a checkpoint will be loaded. */
 void bp_runtime_state_given(bp_runtime *runtime);
 
+/* Whether a parameter is of the frozen base, which runs may share (bp_spec.shares_base). */
+bool bp_runtime_in_base(const bp_runtime *runtime, uint32_t parameter);
+/* All of them are given: another run has put them into the arena. */
+void bp_runtime_base_given(bp_runtime *runtime);
+/* Whether one of them is not given, so that its values will be drawn from the seed. */
+bool bp_runtime_draws_base(const bp_runtime *runtime);
+
 /* First values of every parameter that is not given, the same bits whichever others are. Normal
  * variates are drawn on the device, and nothing is run there when all are given; those of quantised
  * weights are made on the host, once per pass, which is slow. */

@@ -383,7 +383,7 @@ for name in sortish_sampler predict_with_generate generation_max_length generati
     multi_dataset_batch_sampler prompts router_mapping learning_rate_mapping ray_scope jit_mode_eval use_ipex \
     tpu_num_cores torchdynamo past_index include_inputs_for_metrics mining margin distance_metric \
     matryoshka_dims matryoshka_dim similarity_fct mini_batch_size num_cycles power decay_steps num_decay_steps \
-    final_lr_factor decay final_div_factor pct_start lora_weight lora_name adapter_name adapters target peft \
+    final_lr_factor decay final_div_factor pct_start lora_weight lora_name adapter_name target peft \
     peft_config quantization_config load_in load_in_nf4 nf4 int4 gpu_ids world_size node_rank cpus cores jobs \
     grad_accumulation checkpoint_interval keep_checkpoints val_interval valid_data dev_file dev_data test_data \
     train_dataset inputs lr_decay nesterov clip clipping grad_norm_clip attention_dropout hidden_dropout \

@@ -8,13 +8,10 @@
 #include "core/base/version.h"
 #include "tools/bedplate/app/clock.h"
 #include "tools/bedplate/models/model_table.h"
-#include "tools/bedplate/session/optimizer_choice.h"
-#include "tools/bedplate/policy/policy_run.h"
-#include "tools/bedplate/session/preference_choice.h"
+#include "tools/bedplate/adapters/adapters_run.h"
 #include "tools/bedplate/app/options.h"
-#include "tools/bedplate/app/path_guard.h"
+#include "tools/bedplate/app/resolve.h"
 #include "tools/bedplate/sources/data_stored.h"
-#include "tools/bedplate/sources/data_task.h"
 #include "tools/bedplate/app/process_memory.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/app/commands.h"
@@ -85,10 +82,7 @@ static int run_command(const command *v, int count, char **arguments)
     if (set.help != NULL) {
         return options_help(v, set.help);
     }
-    options_resolve_resume(&set);
-    preference_resolve(&set);
-    policy_resolve(&set);
-    if (optimizer_resolve(&set) != BP_OK) {
+    if (resolve_options(&set) != BP_OK) {
         return 2;
     }
     if (set.print_options) {
@@ -106,13 +100,10 @@ static int run_command(const command *v, int count, char **arguments)
                      v->words);
         return 2;
     }
-    if (path_guard_check(&set) != BP_OK) {
-        return 2;
-    }
-    const bp_status found = data_task_resolve(&set);
-    preference_resolve(&set); /* of a task that the data named */
-    policy_resolve(&set);
-    const int code = found == BP_OK ? v->run(&set) : bp_status_exit_code(found);
+    const bp_status found = set.adapters != NULL ? BP_OK : resolve_data(&set);
+    const int code = found != BP_OK         ? bp_status_exit_code(found)
+                     : set.adapters != NULL ? adapters_run(&set)
+                                            : v->run(&set);
     data_stored_end();
     return code;
 }

@@ -136,6 +136,43 @@ static bp_status options_put_all(reading *r, const asked *a, const char *value)
     return BP_OK;
 }
 
+static bp_status options_pair_put(reading *r, const option_pair *pair, const char *where)
+{
+    const naming name = {pair->name, strlen(pair->name)};
+    char origin[640];
+    asked a;
+    if (!options_ask_any(&a, name, r->commands) || a.which == NULL) {
+        options_unknown_name(where, name.text, name.length, (unsigned)r->set->command);
+        return BP_ERR_USAGE;
+    }
+    snprintf(origin, sizeof origin, "%s: %s", where, pair->name);
+    a.origin = origin;
+    const bool many = a.which->kind == OPTION_PATHS || a.which->kind == OPTION_LIST;
+    if (many && !r->given[option_index(a.which)]) {
+        ((path_list *)(void *)((char *)r->set + a.which->offset))->count = 0;
+    }
+    bool truth = true;
+    if (a.no && option_truth(pair->value, &truth)) {
+        return options_put(r, &a, truth ? "false" : "true");
+    }
+    return options_put_all(r, &a, pair->value);
+}
+
+bp_status options_pairs(settings *set, const option_pair *pairs, uint32_t count, const char *where)
+{
+    reading r = {.set = set, .commands = (unsigned)set->command};
+    for (uint32_t i = 0; i < count; i++) {
+        BP_TRY(options_pair_put(&r, &pairs[i], where));
+    }
+    return BP_OK;
+}
+
+const option *options_meaning(const char *name, unsigned commands)
+{
+    asked a = {.which = NULL};
+    return options_ask_any(&a, (naming){name, strlen(name)}, commands) ? a.which : NULL;
+}
+
 /* Whether the next argument may be a value. */
 static bool options_more(const reading *r)
 {

@@ -54,6 +54,21 @@ void options_defaults(settings *set);
  * then the file of --config below them. Prints what is wrong to stderr. BP_ERR_USAGE. */
 bp_status options_parse(settings *set, int count, char **arguments) BP_MUST_CHECK;
 
+/* An option and its value as a file has them. */
+typedef struct option_pair {
+    const char *name;
+    const char *value;
+} option_pair;
+
+/* Sets options over what `set` has, under any name that the command line takes; what takes several
+ * values has those of the pairs alone. Texts stay the caller's. `where`: the line of a file, for
+ * messages. BP_ERR_USAGE, printed. */
+bp_status options_pairs(settings *set, const option_pair *pairs, uint32_t count,
+                        const char *where) BP_MUST_CHECK;
+
+/* The option that a name, ours or another program's, means for these commands; NULL: none. */
+const option *options_meaning(const char *name, unsigned commands);
+
 /* Sets one option from text; `origin` is what messages call it ("--seed", "run.conf:3"). */
 bp_status option_set(const option *which, settings *set, const char *value,
                      const char *origin) BP_MUST_CHECK;

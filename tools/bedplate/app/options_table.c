@@ -269,6 +269,9 @@ static const option table[] = {
     {"adapter", OPTION_TEXT, PLANS | COMMAND_EXPORT | COMMAND_REPLAY, AT(adapter), 0, 0, NULL,
      "DIR", false,
      "the directory of adapters in PEFT's form, to use, to train further, or to merge"},
+    {"adapters", OPTION_TEXT, LEARNS, AT(adapters), 0, 0, NULL, "FILE", false,
+     "trains several adapters on one base, each to the bits of its run alone: a JSON object for "
+     "each with name, data, and options that are its own"},
     {"load-in-4bit", OPTION_FLAG, PLANS | COMMAND_EXPORT, AT(load_in_4bit), 0, 0, "false", NULL,
      true,
      "quantises the blocks' dense layers to 4 bits. In training they are frozen, and --lora-r "

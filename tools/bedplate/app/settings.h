@@ -130,6 +130,7 @@ typedef struct settings {
     const char *alpha_pattern;
     double loraplus_lr_ratio; /* of B's learning rate to A's */
     const char *adapter;      /* directory */
+    const char *adapters;     /* file of several; NULL: the run is one */
     bool merge;
     const char *save_quant; /* a word of --save-quant */
     const char *card;       /* a file */

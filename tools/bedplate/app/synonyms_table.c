@@ -919,8 +919,8 @@ static const synonym table[] = {
          "the model's family decides: leave it out"),
     NEAR("peft-init*", "adapters begin as in PEFT's default, lora_B at 0"),
     NEAR("peft|peft-config|lora-a", "--lora-r R trains adapters of rank R"),
-    NEAR("adapter-name|lora-name|adapters",
-         "an output directory has one adapter, which --adapter takes"),
+    NEAR("adapter-name|lora-name", "an output directory has one adapter, which --adapter takes; "
+                                   "--adapters FILE trains several"),
     NEAR("lora-scaled|lora-weight", "--lora-alpha sets the scale of adapters"),
     SAME("rank-stabilized|rank-stabilized-lora|use-rank-stabilized-lora", "use-rslora"),
     NEAR("rank-*", "--rank-pattern KEY=R,.. sets ranks of some layers"),

@@ -27,6 +27,17 @@ static void wipe(const progress *p)
     }
 }
 
+static const char *progress_name(const progress *p)
+{
+    return p->name != NULL ? p->name : "";
+}
+
+/* Between the name and what follows it. */
+static const char *progress_colon(const progress *p)
+{
+    return p->name != NULL ? ": " : "";
+}
+
 /* "1:02:03" or "2:03" */
 static void time_text(double seconds, char *text, size_t room)
 {
@@ -66,8 +77,9 @@ static void draw(const progress *p, const progress_numbers *now)
     }
     bar[BAR_WIDTH] = '\0';
     left_text(p, now->step, left, sizeof left);
-    output_print(stderr, "\r\033[K[%s] %" PRIu64 "/%" PRIu64 "  loss %.4f  %.0f %s/s  %s left", bar,
-                 now->step, p->total, now->loss, progress_speed(now), progress_unit(now), left);
+    output_print(stderr, "\r\033[K%s%s[%s] %" PRIu64 "/%" PRIu64 "  loss %.4f  %.0f %s/s  %s left",
+                 progress_name(p), progress_colon(p), bar, now->step, p->total, now->loss,
+                 progress_speed(now), progress_unit(now), left);
 }
 
 void progress_step(progress *p, const progress_numbers *now)
@@ -90,10 +102,10 @@ void progress_line(progress *p, const progress_numbers *now)
     wipe(p);
     left_text(p, now->step, left, sizeof left);
     output_print(stderr,
-                 "step %" PRIu64 "/%" PRIu64
+                 "%s%sstep %" PRIu64 "/%" PRIu64
                  "  loss %.4f  norm %.3f  rate %.3g  %.0f %s/s  %s left\n",
-                 now->step, p->total, now->loss, now->norm, now->rate, progress_speed(now),
-                 progress_unit(now), left);
+                 progress_name(p), progress_colon(p), now->step, p->total, now->loss, now->norm,
+                 now->rate, progress_speed(now), progress_unit(now), left);
 }
 
 /* BEGIN and the metrics, without the comma in front of them where nothing precedes. */
@@ -109,7 +121,8 @@ static void progress_metrics_line(progress *p, const char *begin, const metric_l
     bp_text_char(&text, '\0');
     if (bp_text_flush(&text) == BP_OK) {
         wipe(p);
-        output_print(stderr, "%s%s\n", begin, line + (begin[0] == ' ' ? 2 : 0));
+        output_print(stderr, "%s%s%s%s\n", progress_name(p), progress_colon(p), begin,
+                     line + (begin[0] == ' ' ? 2 : 0));
     }
 }
 

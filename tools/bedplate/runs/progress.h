@@ -13,8 +13,9 @@ typedef struct progress {
     bool terminal;
     uint64_t first; /* steps done before this run */
     uint64_t total;
-    double began; /* seconds on clock_seconds() */
-    double drawn; /* when the bar was last drawn */
+    double began;     /* seconds on clock_seconds() */
+    double drawn;     /* when the bar was last drawn */
+    const char *name; /* before each line, among several runs; NULL: there is none */
 } progress;
 
 typedef struct progress_numbers {

@@ -141,12 +141,21 @@ void train_report_sharing(const bp_share_choice *chosen, bool json)
     output_end(&out);
 }
 
+/* Among several runs each line says whose it is. */
+static void train_report_name(output *out, const char *adapter)
+{
+    if (adapter != NULL) {
+        json_text(out, "adapter", adapter);
+    }
+}
+
 void train_report_step(const progress_numbers *now, const train_totals *sum, double epoch,
                        uint64_t arena_bytes)
 {
     output out;
     output_begin(&out, stdout);
     json_begin(&out);
+    train_report_name(&out, sum->adapter);
     json_count(&out, "step", now->step);
     json_real(&out, "epoch", epoch, 6);
     json_real(&out, "loss", now->loss, 12);
@@ -173,6 +182,7 @@ void train_report_eval(const train_evaluation *all)
     output out;
     output_begin(&out, stdout);
     json_begin(&out);
+    train_report_name(&out, all->adapter);
     json_count(&out, "step", all->step);
     json_real(&out, "epoch", all->epoch, 6);
     metric_list_json(all->found, "eval_", &out);
@@ -186,6 +196,7 @@ static void summary_json(output *out, const train_totals *sum, const train_summa
                          const char *digest)
 {
     json_begin(out);
+    train_report_name(out, sum->adapter);
     data_task_json(out, summary->session);
     json_count(out, "steps", summary->steps);
     json_text(out, "state_digest", digest);
@@ -234,6 +245,11 @@ static void summary_json(output *out, const train_totals *sum, const train_summa
 static void summary_text(bp_text *text, const train_totals *sum, const train_summary *summary,
                          const char *digest)
 {
+    if (sum->adapter != NULL) {
+        bp_text_string(text, "adapter              ");
+        bp_text_string(text, sum->adapter);
+        bp_text_char(text, '\n');
+    }
     bp_text_string(text, "steps                ");
     bp_text_u64(text, summary->steps);
     bp_text_string(text, "\nstate digest         ");

@@ -28,7 +28,8 @@ typedef struct train_totals {
     double line_weight;
     uint64_t overflow;       /* steps that loss scaling skipped */
     preference_metrics told; /* of pairs of rows, since the last line */
-    metric_list found; /* what the line that is written has besides: of pairs, or of rewards */
+    metric_list found;   /* what the line that is written has besides: of pairs, or of rewards */
+    const char *adapter; /* whose run it is among several; NULL: it is alone */
 } train_totals;
 
 /* Before the first step. `began`: when the program did. */
@@ -69,6 +70,7 @@ typedef struct train_summary {
 
 /* What an evaluation found. */
 typedef struct train_evaluation {
+    const char *adapter; /* as train_totals.adapter */
     uint64_t step;
     double epoch;
     uint64_t tokens;

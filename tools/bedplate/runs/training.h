@@ -19,6 +19,7 @@
 
 /* Large, and it must not move. */
 typedef struct training {
+    const char *adapter; /* its name among several (--adapters); NULL: it is alone */
     session s;
     data_set data;
     data_watch watch; /* of its files */
@@ -56,6 +57,9 @@ typedef struct training {
  * what a checkpoint holds. */
 bp_status training_read(training *t, const settings *set) BP_MUST_CHECK;
 bp_status training_feed(training *t) BP_MUST_CHECK;
+/* The same in two parts, between which the session chooses what was left to it. */
+bp_status training_find(training *t) BP_MUST_CHECK;
+bp_status training_schedule(training *t) BP_MUST_CHECK;
 bp_status training_open(training *t) BP_MUST_CHECK;
 
 /* Steps of an epoch. A feed of completions begins anew with each step; there an epoch is one of the

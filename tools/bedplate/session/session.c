@@ -607,6 +607,7 @@ static bp_status load_weights(session *s)
                                            (set->ignore_mismatched ? BP_ALLOW_SHAPE : 0u) |
                                            (s->new_head ? BP_ALLOW_NEW_HEAD : 0u),
                                   .state_follows = s->state_follows,
+                                  .base_there = s->shared != NULL && s->shared->loaded,
                                   .modules = s->modules,
                                   .module_count = s->spec.config.dense_count,
                                   .watch = tensor_faults_print,
@@ -655,12 +656,19 @@ bp_status session_give_weights(session *s, bool adapters)
     if (s->state_follows) {
         bp_runtime_state_given(&s->runtime);
     }
+    if (s->shared != NULL && s->shared->loaded) {
+        bp_runtime_base_given(&s->runtime);
+    }
     if (s->weights) {
         BP_TRY(load_weights(s));
     }
     if (s->set->adapter != NULL && adapters) {
         adapter_say_base(s->set->adapter, s->spec.quantised != BP_QUANTISED_NONE);
         BP_TRY(load_adapters(s));
+    }
+    if (s->shared != NULL && !s->shared->loaded) {
+        s->shared->drawn = bp_runtime_draws_base(&s->runtime);
+        s->shared->loaded = true;
     }
     return bp_runtime_draw(&s->runtime);
 }
@@ -669,9 +677,10 @@ static bp_status session_open(session *s)
 {
     const uint64_t bytes = s->plan.report.arena_bytes;
     const uint64_t host_bytes = s->plan.report.host.arena_bytes;
-    bp_regions places = bp_regions_device(s->arena.address, bytes);
+    void *arena = s->shared != NULL ? s->shared->memory.address : s->arena.address;
+    bp_regions places = bp_regions_device(arena, bytes);
     places.space[BP_SPACE_HOST] = (bp_region){s->host_arena.address, host_bytes};
-    places.zeroed = true; /* as the system gives it */
+    places.zeroed = s->shared == NULL; /* as the system gives it */
     BP_TRY(offload_open(&s->offload, s->set, &s->plan, &places, &s->error));
     if (s->set->ranks != NULL) {
         BP_TRY(ranks_compare_plans(s->set, bp_graph_digest(&s->plan.graph), &s->error));
@@ -847,25 +856,32 @@ static void session_resolve(session *s)
     }
 }
 
-/* Plans, and takes the arenas where there is room for them. `why`: what there is too little of. */
-static bp_status take_arenas(session *s, bp_error *why)
+/* An arena that is shared was taken for all. */
+static bp_status take_memory(session *s)
 {
-    BP_TRY(session_plan(s));
     const uint64_t bytes = s->plan.report.arena_bytes;
     const uint64_t host_bytes = s->plan.report.host.arena_bytes;
-    if (!session_fits(s)) {
-        return bp_error_limit(why, BP_ERR_FIT, where, "the plan does not fit", "--arena",
-                              bp_size_signed(s->set->arena), BP_LIMIT_LEAST, bp_size_signed(bytes));
-    }
-    BP_TRY(s->planned != NULL ? s->planned(s) : BP_OK);
     session_resolve(s);
-    if (device_takes_memory(&s->spec)) {
+    if (device_takes_memory(&s->spec) && s->shared == NULL) {
         BP_TRY(memory_take(&s->arena, bytes, true, "arena", &s->error));
     }
     if (device_takes_memory(&s->spec) && host_bytes > 0) {
         BP_TRY(memory_take(&s->host_arena, host_bytes, true, "host arena", &s->error));
     }
     return ranks_memory_gpu(s->set, &s->spec, bytes, &s->error);
+}
+
+/* Plans, and takes the arenas where there is room for them. `why`: what there is too little of. */
+static bp_status take_arenas(session *s, bp_error *why)
+{
+    BP_TRY(s->shared == NULL ? session_plan(s) : BP_OK);
+    const uint64_t bytes = s->plan.report.arena_bytes;
+    if (!session_fits(s)) {
+        return bp_error_limit(why, BP_ERR_FIT, where, "the plan does not fit", "--arena",
+                              bp_size_signed(s->set->arena), BP_LIMIT_LEAST, bp_size_signed(bytes));
+    }
+    BP_TRY(s->planned != NULL ? s->planned(s) : BP_OK);
+    return take_memory(s);
 }
 
 static bp_status session_take(session *s)

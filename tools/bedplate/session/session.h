@@ -23,6 +23,13 @@
 #include "tools/formats/hf/embedder.h"
 #include "tools/formats/hf/hf_weights.h"
 
+/* The arena of several sessions that have one frozen base (bp_spec.shares_base). */
+typedef struct session_arena {
+    memory_block memory; /* of the largest plan */
+    bool loaded;         /* the base is in it, */
+    bool drawn;          /* and some of it was drawn from the seed of who loaded it */
+} session_arena;
+
 /* Must not move once begun. */
 typedef struct session {
     const settings *set;
@@ -60,6 +67,8 @@ typedef struct session {
     bp_plan plan;
     bp_status (*planned)(struct session *s); /* NULL, or called between planning and the arenas */
     bp_runtime runtime;
+    session_arena
+        *shared;        /* NULL: the arena is its own; else session_plan comes before the start */
     memory_block host;  /* the plan's memory and the work room behind it */
     memory_block arena; /* the device arena */
     ranks_gpus gpus;    /* of several ranks */

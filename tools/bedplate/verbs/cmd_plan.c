@@ -28,6 +28,7 @@
 #include "tools/bedplate/planning/unit_text.h"
 #include "tools/bedplate/planning/shard_plan.h"
 #include "tools/bedplate/app/commands.h"
+#include "tools/bedplate/verbs/plan_run.h"
 
 static bool fits(const session *s)
 {
@@ -456,28 +457,39 @@ static bp_status plan_inputs(session *s)
     return policy_asked(s->set) ? BP_OK : data_set_check(s);
 }
 
-static bp_status cmd_plan_plan(session *s)
+bp_status plan_read(session *s)
 {
-    const settings *set = s->set;
-    output out;
     static checkpoint points; /* large */
-    static bp_frontier curve;
     static policy_run policy;
-    extras more = {.curve = set->frontier ? &curve : NULL};
-    const bp_rates usual = BP_RATES_DEFAULT;
     BP_TRY(plan_inputs(s));
     BP_TRY(plan_schedule(s));
     BP_TRY(class_weights_fill(s, NULL));
     BP_TRY(plan_answers(s));
     BP_TRY(policy_plan(&policy, s));
-    BP_TRY(checkpoint_recall(&points, s));
+    return checkpoint_recall(&points, s);
+}
+
+bp_status plan_make(session *s)
+{
+    BP_TRY(plan_lengths(s));
+    BP_TRY(session_plan(s));
+    find_tokenizer(s);
+    return BP_OK;
+}
+
+static bp_status cmd_plan_plan(session *s)
+{
+    const settings *set = s->set;
+    output out;
+    static bp_frontier curve;
+    extras more = {.curve = set->frontier ? &curve : NULL};
+    const bp_rates usual = BP_RATES_DEFAULT;
+    BP_TRY(plan_read(s));
     if (set->max_batch) {
         BP_TRY(take_largest_batch(s));
     }
     BP_TRY(session_choose(s));
-    BP_TRY(plan_lengths(s));
-    BP_TRY(session_plan(s));
-    find_tokenizer(s);
+    BP_TRY(plan_make(s));
     if (set->frontier) {
         bp_fit_request request = session_request(s);
         request.spec = s->plan.spec;

@@ -38,16 +38,7 @@
 #include "tools/bedplate/runs/training.h"
 #include "tools/bedplate/app/commands.h"
 #include "tools/bedplate/app/environment.h"
-
-/* Why the loop ended. */
-typedef enum ending {
-    END_COMPLETE,
-    END_EARLY, /* evaluations no longer get better */
-    END_STOP_STEP,
-    END_ASKED, /* by a signal, a limit, a file: training.stop */
-    END_NONFINITE,
-    END_ANOMALY /* --spike-budget is used up */
-} ending;
+#include "tools/bedplate/verbs/train_run.h"
 
 static bp_status group_by_length(training *t)
 {
@@ -232,12 +223,9 @@ static bp_status feed_policy(training *t)
     return BP_OK;
 }
 
-bp_status training_feed(training *t)
+bp_status training_find(training *t)
 {
     session *s = &t->s;
-    if (policy_asked(s->set)) {
-        return feed_policy(t);
-    }
     BP_TRY(policy_check_others(s));
     BP_TRY(packing_check(s));
     BP_TRY(data_set_open(&t->data, s));
@@ -246,12 +234,27 @@ bp_status training_feed(training *t)
     BP_TRY(check_evaluation(t));
     BP_TRY(class_weights_fill(s, t->data.train));
     s->spec.evaluate = t->data.eval != NULL || preference_refers(&s->spec);
-    BP_TRY(session_choose(s));
+    return BP_OK;
+}
+
+bp_status training_schedule(training *t)
+{
+    session *s = &t->s;
     BP_TRY(init_feeds(t));
     BP_TRY(choose_lengths(t));
     BP_TRY(data_set_identity(s, t->data.train, t->identity, sizeof t->identity));
     BP_TRY(distill_open(&t->words, s, &t->feed, t->identity));
     return fill_schedule(t);
+}
+
+bp_status training_feed(training *t)
+{
+    if (policy_asked(t->s.set)) {
+        return feed_policy(t);
+    }
+    BP_TRY(training_find(t));
+    BP_TRY(session_choose(&t->s));
+    return training_schedule(t);
 }
 
 bp_status training_open(training *t)
@@ -264,16 +267,20 @@ bp_status training_open(training *t)
     return checkpoint_begin(&t->points, s, &facts);
 }
 
-/* Everything up to the first step: nothing but a token file is written before all of it has
- * succeeded. */
-static bp_status prepare(training *t, const settings *set)
+bp_status train_read(training *t, const settings *set)
 {
     session *s = &t->s;
     BP_TRY(training_read(t, set));
     BP_TRY(checkpoint_check_directory(s));
     BP_TRY(checkpoint_recall(&t->points, s));
     s->state_follows = t->points.found;
-    BP_TRY(ranks_memory_alike(set, training_feed(t), &s->error, &s->error));
+    return BP_OK;
+}
+
+bp_status train_open(training *t)
+{
+    session *s = &t->s;
+    const settings *set = s->set;
     BP_TRY(data_watch_begin(&t->watch, &t->data, &s->error));
     t->care.data = &t->watch;
     BP_TRY(train_ranks_compare(t));
@@ -296,6 +303,16 @@ static bp_status prepare(training *t, const settings *set)
     BP_TRY(session_save_rates(s));
     BP_TRY(service_open(&t->care, s));
     return rollback_begin(&t->care.saves);
+}
+
+/* Everything up to the first step: nothing but a token file is written before all of it has
+ * succeeded. */
+static bp_status prepare(training *t, const settings *set)
+{
+    session *s = &t->s;
+    BP_TRY(train_read(t, set));
+    BP_TRY(ranks_memory_alike(set, training_feed(t), &s->error, &s->error));
+    return train_open(t);
 }
 
 static double epoch_of(const training *t, uint64_t step)
@@ -343,9 +360,9 @@ static bp_status cmd_train_evaluate(training *t)
     if (!ranks_leads(s->set)) {
         /* rank 0 says it */
     } else if (s->set->json) {
-        const train_evaluation all = {s->runtime.steps, epoch_of(t, s->runtime.steps),
-                                      found.targets,    &t->found,
-                                      &t->made,         s->spec.config.task};
+        const train_evaluation all = {
+            t->adapter, s->runtime.steps,   epoch_of(t, s->runtime.steps), found.targets, &t->found,
+            &t->made,   s->spec.config.task};
         train_report_eval(&all);
     } else {
         progress_evaluation(&t->bar, &t->found);
@@ -444,60 +461,69 @@ static bp_status look_around(training *t, const progress_numbers *now, double se
     return service_save(&t->care, CHECKPOINT_BETWEEN, false);
 }
 
-static bp_status loop(training *t, ending *end)
+/* A step and what was due after it. */
+static bp_status take_step(training *t, progress_numbers *now, double *seconds, bool *nonfinite)
 {
     bp_runtime *runtime = &t->s.runtime;
-    uint64_t stop = t->s.set->stop_at_step;
-    bool stops = stop != 0 && stop < t->total;
-    *end = stops ? END_STOP_STEP : END_COMPLETE;
-    while (runtime->steps < (stops ? stop : t->total)) {
-        if (out_of_patience(t)) {
-            *end = END_EARLY;
-            return BP_OK;
-        }
-        t->stop = service_before_step(&t->care);
-        if (t->stop != SERVICE_GO_ON && !policy_between(&t->policy, runtime->steps)) {
-            *end = END_ASKED;
-            return BP_OK;
-        }
-        bp_outcome outcome;
-        progress_numbers now;
-        double began = clock_seconds();
-        BP_TRY(train_ranks_step(t, &outcome));
-        const double seconds = clock_seconds() - began;
-        say_empty(t, &outcome);
-        train_totals_add(&t->sum, &outcome, seconds);
-        device_memory_step(&t->memory, runtime);
-        train_record_step(&t->points, &t->feed, &outcome);
-        BP_TRY(rollback_take(&t->points, &outcome));
-        if (!policy_between(&t->policy, outcome.step - 1)) {
-            train_record_rollout(&t->points, outcome.step, &t->policy);
-        }
-        product_check_tell(&t->s.told, &t->s.checked, &t->points.log, outcome.step);
-        BP_TRY(anomaly_guard(&t->points.watch, runtime));
-        BP_TRY(ranks_leads(t->s.set) ? integrity_step(&t->points, &t->tested) : BP_OK);
-        service_count(&t->care, outcome.tokens, outcome.samples);
-        log_step(t, &outcome, &now);
-        t->sum.output_seconds += clock_seconds() - began - seconds;
-        if (outcome.nonfinite) {
-            *end = END_NONFINITE;
-            return BP_OK;
-        }
-        BP_TRY(after_step(t, runtime->steps));
-        if (t->points.watch.exhausted) {
-            *end = END_ANOMALY;
-            return BP_OK;
-        }
-        BP_TRY(look_around(t, &now, seconds));
-        if (t->stop != SERVICE_GO_ON && !policy_between(&t->policy, runtime->steps)) {
-            *end = END_ASKED;
-            return BP_OK;
-        }
+    bp_outcome outcome;
+    const double began = clock_seconds();
+    BP_TRY(train_ranks_step(t, &outcome));
+    *seconds = clock_seconds() - began;
+    say_empty(t, &outcome);
+    train_totals_add(&t->sum, &outcome, *seconds);
+    device_memory_step(&t->memory, runtime);
+    train_record_step(&t->points, &t->feed, &outcome);
+    BP_TRY(rollback_take(&t->points, &outcome));
+    if (!policy_between(&t->policy, outcome.step - 1)) {
+        train_record_rollout(&t->points, outcome.step, &t->policy);
     }
+    product_check_tell(&t->s.told, &t->s.checked, &t->points.log, outcome.step);
+    BP_TRY(anomaly_guard(&t->points.watch, runtime));
+    BP_TRY(ranks_leads(t->s.set) ? integrity_step(&t->points, &t->tested) : BP_OK);
+    service_count(&t->care, outcome.tokens, outcome.samples);
+    log_step(t, &outcome, now);
+    t->sum.output_seconds += clock_seconds() - began - *seconds;
+    *nonfinite = outcome.nonfinite;
+    return outcome.nonfinite ? BP_OK : after_step(t, runtime->steps);
+}
+
+/* Whether the run is asked to end, where it may. */
+static bool asked_to_end(const training *t)
+{
+    return t->stop != SERVICE_GO_ON && !policy_between(&t->policy, t->s.runtime.steps);
+}
+
+bp_status train_turn(training *t, train_ending *end)
+{
+    const uint64_t stop = t->s.set->stop_at_step;
+    const bool stops = stop != 0 && stop < t->total;
+    progress_numbers now;
+    double seconds;
+    bool nonfinite;
+    *end = stops ? TRAIN_STOP_STEP : TRAIN_COMPLETE;
+    if (t->s.runtime.steps >= (stops ? stop : t->total)) {
+        return BP_OK;
+    }
+    if (out_of_patience(t)) {
+        *end = TRAIN_EARLY;
+        return BP_OK;
+    }
+    *end = TRAIN_ASKED;
+    t->stop = service_before_step(&t->care);
+    if (asked_to_end(t)) {
+        return BP_OK;
+    }
+    BP_TRY(take_step(t, &now, &seconds, &nonfinite));
+    *end = nonfinite ? TRAIN_NONFINITE : TRAIN_ANOMALY;
+    if (nonfinite || t->points.watch.exhausted) {
+        return BP_OK;
+    }
+    BP_TRY(look_around(t, &now, seconds));
+    *end = asked_to_end(t) ? TRAIN_ASKED : TRAIN_GOES_ON;
     return BP_OK;
 }
 
-static void cmd_train_report(training *t, ending end)
+static void cmd_train_report(training *t, train_ending end)
 {
     session *s = &t->s;
     const bp_device *device = s->spec.device;
@@ -522,23 +548,22 @@ static void cmd_train_report(training *t, ending end)
         .continued_step = t->points.began,
         .session = s,
         .runtime = &s->runtime,
-        .early = end == END_EARLY,
-        .ended = end == END_ASKED       ? service_stop_name(t->stop)
-                 : end == END_STOP_STEP ? "stop-at-step"
-                 : end == END_EARLY     ? "early-stopping"
-                 : end == END_NONFINITE ? "nonfinite"
-                 : end == END_ANOMALY   ? "spike-budget"
-                                        : "complete",
+        .early = end == TRAIN_EARLY,
+        .ended = end == TRAIN_ASKED       ? service_stop_name(t->stop)
+                 : end == TRAIN_STOP_STEP ? "stop-at-step"
+                 : end == TRAIN_EARLY     ? "early-stopping"
+                 : end == TRAIN_NONFINITE ? "nonfinite"
+                 : end == TRAIN_ANOMALY   ? "spike-budget"
+                                          : "complete",
         .save_failures = t->care.saves.failures,
         .output_dir = s->set->output_dir,
     };
     train_report_end(&t->sum, &summary, s->set->json);
 }
 
-/* Saves, exports a finished model, and says how it went. */
-static bp_status cmd_train_finish(training *t, ending end, int *code)
+bp_status train_finish(training *t, train_ending end, int *code)
 {
-    bool finished = end == END_COMPLETE || end == END_EARLY;
+    bool finished = end == TRAIN_COMPLETE || end == TRAIN_EARLY;
     if (finished) {
         BP_TRY(cmd_train_evaluate(t));
     }
@@ -553,26 +578,26 @@ static bp_status cmd_train_finish(training *t, ending end, int *code)
         BP_TRY(train_record_end(&t->points));
     }
     if (!ranks_leads(t->s.set)) {
-        const bool signal = end == END_ASKED && t->stop == SERVICE_SIGNAL;
-        *code = signal                 ? 128 + t->signal
-                : end == END_ANOMALY   ? EXIT_ANOMALY
-                : end == END_NONFINITE ? bp_status_exit_code(BP_ERR_NONFINITE)
-                                       : 0;
+        const bool signal = end == TRAIN_ASKED && t->stop == SERVICE_SIGNAL;
+        *code = signal                   ? 128 + t->signal
+                : end == TRAIN_ANOMALY   ? EXIT_ANOMALY
+                : end == TRAIN_NONFINITE ? bp_status_exit_code(BP_ERR_NONFINITE)
+                                         : 0;
         return BP_OK;
     }
     cmd_train_report(t, end);
-    if (end == END_ASKED) {
+    if (end == TRAIN_ASKED) {
         const bool signal = t->stop == SERVICE_SIGNAL;
         *code = signal ? 128 + t->signal : 0;
         output_print(stderr, "bedplate: stopped by %s; step %" PRIu64 " is saved\n",
                      signal ? "a signal" : service_stop_name(t->stop), t->s.runtime.steps);
-    } else if (end == END_ANOMALY) {
+    } else if (end == TRAIN_ANOMALY) {
         *code = EXIT_ANOMALY;
         output_print(stderr,
                      "bedplate: --spike-budget: more than %" PRIu64
                      " of the last 100 steps were anomalies; step %" PRIu64 " is saved\n",
                      t->points.watch.budget, t->s.runtime.steps);
-    } else if (end == END_NONFINITE) {
+    } else if (end == TRAIN_NONFINITE) {
         *code = bp_status_exit_code(BP_ERR_NONFINITE);
         output_print(stderr,
                      "bedplate: the loss or the gradient norm of step %" PRIu64
@@ -582,11 +607,9 @@ static bp_status cmd_train_finish(training *t, ending end, int *code)
     return BP_OK;
 }
 
-/* Data that cannot be read, or holds what it must not, is found before a step changes anything: the
- * hours until then are saved. A step that the offload tier fails has changed some of the state: the
- * last checkpoint is what is whole. */
-static bp_status give_up(training *t, bp_status status)
+bp_status train_give_up(training *t, bp_status status)
 {
+    progress_end(&t->bar);
     const bool between = !offload_failed(&t->s.error) && !offload_failed(&t->s.runtime.error);
     bool whole = (status == BP_ERR_DATA || status == BP_ERR_STORE) && between && !t->points.failed;
     const bp_error first = t->s.error;
@@ -598,17 +621,13 @@ static bp_status give_up(training *t, bp_status status)
     return status;
 }
 
-static bp_status train(training *t, const settings *set, int *code)
+void train_begin(training *t)
 {
-    BP_TRY(integrity_start(set, &t->tested, code));
-    if (*code != 0) {
-        return BP_OK;
-    }
-    BP_TRY(prepare(t, set));
+    session *s = &t->s;
+    const settings *set = s->set;
+    const bool leads = ranks_leads(set);
     integrity_note(&t->points, &t->tested);
     service_ready(&t->care, t->total);
-    session *s = &t->s;
-    const bool leads = ranks_leads(set);
     if (s->choice.made && leads) {
         train_report_choice(&s->choice, set->json);
     }
@@ -619,21 +638,29 @@ static bp_status train(training *t, const settings *set, int *code)
         train_report_begin(&s->runtime, session_host_bytes(s), t->total, training_epoch_steps(t));
     }
     progress_begin(&t->bar, s->runtime.steps, t->total, set->quiet);
+    t->bar.name = t->adapter;
     train_totals_begin(&t->sum, set->began, &s->spec);
-    ending end;
-    bp_status status = loop(t, &end);
-    if (status != BP_OK) {
-        progress_end(&t->bar);
-        return give_up(t, status);
-    }
-    return cmd_train_finish(t, end, code);
+    t->sum.adapter = t->adapter;
 }
 
-static int train_with(training *t, const settings *set)
+static bp_status train(training *t, const settings *set, int *code)
 {
-    int code = 0;
-    service_begin(&t->care, set);
-    bp_status status = train(t, set, &code);
+    train_ending end = TRAIN_GOES_ON;
+    bp_status status = BP_OK;
+    BP_TRY(integrity_start(set, &t->tested, code));
+    if (*code != 0) {
+        return BP_OK;
+    }
+    BP_TRY(prepare(t, set));
+    train_begin(t);
+    while (status == BP_OK && end == TRAIN_GOES_ON) {
+        status = train_turn(t, &end);
+    }
+    return status == BP_OK ? train_finish(t, end, code) : train_give_up(t, status);
+}
+
+int train_close(training *t, bp_status status, int code)
+{
     if (status != BP_OK) {
         code = session_report(&t->s, status);
         product_check_tell(&t->s.told, &t->s.checked, &t->points.log, t->s.runtime.steps + 1);
@@ -650,6 +677,14 @@ static int train_with(training *t, const settings *set)
     policy_close(&t->policy);
     session_end(&t->s);
     return code;
+}
+
+static int train_with(training *t, const settings *set)
+{
+    int code = 0;
+    service_begin(&t->care, set);
+    const bp_status status = train(t, set, &code);
+    return train_close(t, status, code);
 }
 
 /* The first rank of a process has a place of its own; others are threads beside it. */

@@ -524,7 +524,8 @@ static bool is_taken(const loading *l, uint32_t p)
 {
     const bool follows =
         l->location->state_follows && bp_runtime_in_state(l->runtime, l->numbers[p]);
-    return l->wanted[p].view.entry != NULL && !follows;
+    const bool there = l->location->base_there && bp_runtime_in_base(l->runtime, l->numbers[p]);
+    return l->wanted[p].view.entry != NULL && !follows && !there;
 }
 
 static bp_status load_all(loading *l)

@@ -25,6 +25,7 @@ typedef struct bp_hf_location {
     unsigned allow;     /* BP_ALLOW_ bits: faults that are told but do not stop */
     bool state_follows; /* a checkpoint will be loaded: of what it holds (bp_runtime_in_state) names
                            and shapes are looked at, and no byte is read */
+    bool base_there;    /* the frozen base is in the arena (bp_runtime_base_given): likewise */
     const bp_hf_module *modules; /* read behind the files at `path`, or a form's source */
     uint32_t module_count;
     bp_tensor_watch watch; /* may be NULL */
