@@ -120,13 +120,26 @@ static bp_status arena_compare(const session *first, session *s)
                         k < b->used.buffers ? bp_graph_name(b, k) : bp_graph_name(a, i));
 }
 
+/* What the run would be alone, as its record has it. */
+static bp_status arena_plan_alone(adapters_arena *a, uint32_t index)
+{
+    session *s = a->sessions[index];
+    bp_spec spec = s->plan.spec;
+    spec.shares_base = false;
+    spec.beside_below = spec.beside_above = 0;
+    return dry_run_digest(&spec, &a->bytes.alone[index], &s->alone_plan, &s->error);
+}
+
+/* Of a run's record: pages of completions and of text to be written are not touched. */
+#define RUN_BYTES (sizeof(training) - sizeof(policy_run) - sizeof(record) + sizeof(adapter_entry))
+
 /* A further run has its tables, its data and threads, but no code. */
 static uint64_t arena_host_bytes(const adapters_arena *a)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < a->file->count; i++) {
         bytes = bp_size_add(bytes, session_host_bytes(a->sessions[i]));
-        bytes = bp_size_add(bytes, sizeof(training) + sizeof(adapter_entry));
+        bytes = bp_size_add(bytes, RUN_BYTES);
     }
     return bytes - (a->file->count - 1) * process_bytes(1);
 }
@@ -149,6 +162,7 @@ bp_status adapters_arena_count(adapters_arena *a, uint32_t *failed)
             return bp_error_set(&s->error, BP_ERR_INTERNAL, where,
                                 "what the run keeps was counted otherwise", NULL);
         }
+        BP_TRY(arena_plan_alone(a, *failed));
         const uint64_t workspace = adapters_arena_workspace(a, *failed);
         bytes->workspace = workspace > bytes->workspace ? workspace : bytes->workspace;
     }

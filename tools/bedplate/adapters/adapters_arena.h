@@ -14,10 +14,11 @@
 typedef struct adapters_bytes {
     uint64_t base;
     uint64_t own[ADAPTERS_MAX];
-    uint64_t owns;      /* their sum */
-    uint64_t workspace; /* the most of any run */
-    uint64_t arena;     /* all of it */
-    uint64_t host;      /* beside it */
+    uint64_t owns;                /* their sum */
+    uint64_t workspace;           /* the most of any run */
+    uint64_t alone[ADAPTERS_MAX]; /* the arena of each run if it were alone */
+    uint64_t arena;               /* all of it */
+    uint64_t host;                /* beside it */
 } adapters_bytes;
 
 /* Must not move once sessions refer to it. */

@@ -52,6 +52,7 @@ static void adapters_plan_json(output *out, const adapters_arena *a, const setti
         json_text(out, "name", a->file->entries[i]->name);
         json_count(out, "own_bytes", bytes->own[i]);
         json_count(out, "workspace_bytes", adapters_arena_workspace(a, i));
+        json_count(out, "alone_arena_bytes", bytes->alone[i]);
         json_count(out, "state_bytes", s->plan.report.state_bytes);
         json_close(out);
     }

@@ -105,7 +105,7 @@ bp_status train_record_put_run(json_line *line, checkpoint *c, const train_recor
     line_text(line, "source", train_record_source);
     if (bp_spec_virtual_ranks(&s->spec) ==
         1) { /* of several virtual ranks it hangs on the number of ranks */
-        line_hex(line, "plan", bp_graph_digest(&s->plan.graph));
+        line_hex(line, "plan", session_plan_digest(s));
     }
     return BP_OK;
 }

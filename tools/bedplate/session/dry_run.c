@@ -162,3 +162,21 @@ bp_status dry_run_report(const bp_spec *spec, uint64_t limit, bp_report *report,
     watch_open = 0;
     return status;
 }
+
+bp_status dry_run_digest(const bp_spec *spec, uint64_t *arena_bytes, uint64_t *digest,
+                         bp_error *error)
+{
+    bp_lent_plan lent;
+    dry_run_advance();
+    BP_TRY(bp_lent_plan_count(&lent, spec, &dry_run_lender, error));
+    const bp_status status =
+        bp_plan_measure(lent.plan, (bp_report_wish){.limit = 0}, lent.memory, lent.bytes);
+    if (status != BP_OK && error->code == BP_OK) {
+        *error = lent.plan->error;
+    }
+    *arena_bytes = lent.plan->report.arena_bytes;
+    *digest = bp_graph_digest(&lent.plan->graph);
+    bp_lent_plan_end(&lent, &dry_run_lender);
+    watch_open = 0;
+    return status;
+}

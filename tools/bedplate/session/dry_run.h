@@ -22,6 +22,10 @@ bp_status dry_run_report(const bp_spec *spec, uint64_t limit, bp_report *report,
 bp_status dry_run_arena(const bp_spec *spec, uint64_t limit, uint64_t *arena_bytes,
                         bp_error *error) BP_MUST_CHECK;
 
+/* The arena of a spec, laid out, and bp_graph_digest of its plan. */
+bp_status dry_run_digest(const bp_spec *spec, uint64_t *arena_bytes, uint64_t *digest,
+                         bp_error *error) BP_MUST_CHECK;
+
 /* Planning that takes longer than a second says so on stderr, where `quiet` is false: a line that
  * is drawn again on a terminal, elsewhere one every ten seconds. Plans made here advance it, and so
  * does each call of dry_run_advance; while one plan takes longer its seconds go on (SIGALRM).

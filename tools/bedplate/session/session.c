@@ -595,6 +595,11 @@ bp_status session_plan(session *s)
     return adapter_blame(s->set, status, &s->plan.error);
 }
 
+uint64_t session_plan_digest(const session *s)
+{
+    return s->shared != NULL ? s->alone_plan : bp_graph_digest(&s->plan.graph);
+}
+
 static bp_status load_weights(session *s)
 {
     const settings *set = s->set;

@@ -67,11 +67,11 @@ typedef struct session {
     bp_plan plan;
     bp_status (*planned)(struct session *s); /* NULL, or called between planning and the arenas */
     bp_runtime runtime;
-    session_arena
-        *shared;        /* NULL: the arena is its own; else session_plan comes before the start */
-    memory_block host;  /* the plan's memory and the work room behind it */
-    memory_block arena; /* the device arena */
-    ranks_gpus gpus;    /* of several ranks */
+    session_arena *shared; /* NULL: the arena is its own; else it is planned before its start */
+    uint64_t alone_plan;   /* shared: bp_graph_digest of the plan that it would have alone */
+    memory_block host;     /* the plan's memory and the work room behind it */
+    memory_block arena;    /* the device arena */
+    ranks_gpus gpus;       /* of several ranks */
     memory_block host_arena;
     uint32_t turn_end;         /* 1 + the token that ends a turn of the conversations; 0: none */
     uint64_t tokenizer_digest; /* bp_tokenizer_digest of it, once it was opened; 0: there is none */
@@ -99,6 +99,10 @@ bp_status session_choose(session *s) BP_MUST_CHECK;
 
 /* Takes the host memory and plans. */
 bp_status session_plan(session *s) BP_MUST_CHECK;
+
+/* bp_graph_digest of its plan; of one that shares an arena, of the plan that it has alone, whose
+ * programs are the same. */
+uint64_t session_plan_digest(const session *s);
 
 /* Room for reading and writing files: three tensors of state per parameter and a few of the run's
  * own. A function of the model. */
