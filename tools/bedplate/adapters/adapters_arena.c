@@ -120,6 +120,17 @@ static bp_status arena_compare(const session *first, session *s)
                         k < b->used.buffers ? bp_graph_name(b, k) : bp_graph_name(a, i));
 }
 
+/* Values that no file gives are drawn from the seed. */
+static bp_status arena_compare_seeds(const session *first, session *s)
+{
+    return s->spec.seed == first->spec.seed
+               ? BP_OK
+               : bp_error_limit(&s->error, BP_ERR_USAGE, where,
+                                "the base is drawn from the seed, which is one for all adapters",
+                                "--seed", bp_size_signed(s->spec.seed), BP_LIMIT_EXACT,
+                                bp_size_signed(first->spec.seed));
+}
+
 /* What the run would be alone, as its record has it. */
 static bp_status arena_plan_alone(adapters_arena *a, uint32_t index)
 {
@@ -158,6 +169,7 @@ bp_status adapters_arena_count(adapters_arena *a, uint32_t *failed)
     for (*failed = 0; *failed < a->file->count; ++*failed) {
         session *s = a->sessions[*failed];
         BP_TRY(arena_compare(a->sessions[0], s));
+        BP_TRY(s->weights ? BP_OK : arena_compare_seeds(a->sessions[0], s));
         if (arena_own(&s->plan.spec, &s->plan.report) != bytes->own[*failed]) {
             return bp_error_set(&s->error, BP_ERR_INTERNAL, where,
                                 "what the run keeps was counted otherwise", NULL);
@@ -198,15 +210,8 @@ bp_status adapters_arena_take(adapters_arena *a, const settings *base)
 
 bp_status adapters_arena_check_drawn(const adapters_arena *a, uint32_t *failed)
 {
-    const uint64_t seed = a->sessions[0]->spec.seed;
     for (*failed = 0; a->shared.drawn && *failed < a->file->count; ++*failed) {
-        session *s = a->sessions[*failed];
-        if (s->spec.seed != seed) {
-            return bp_error_limit(&s->error, BP_ERR_USAGE, where,
-                                  "the base is drawn from the seed, which is one for all adapters",
-                                  "--seed", bp_size_signed(s->spec.seed), BP_LIMIT_EXACT,
-                                  bp_size_signed(seed));
-        }
+        BP_TRY(arena_compare_seeds(a->sessions[0], a->sessions[*failed]));
     }
     return BP_OK;
 }

@@ -290,30 +290,40 @@ static bp_status file_check(const file_reader *r, const adapter_entry *e)
 
 #define REAL_BYTES (PATH_MAX + BP_STORE_PATH_MAX)
 
-/* Where a directory is, which need not be there: one has one name. */
+/* Appends the parts of a path, but for those that say nothing. */
+static void file_append(const char *rest, char real[REAL_BYTES])
+{
+    size_t used = strlen(real);
+    while (*rest != '\0') {
+        const size_t length = strcspn(rest, "/");
+        if (length > 1 || (length == 1 && rest[0] != '.')) {
+            real[used++] = '/';
+            memcpy(real + used, rest, length);
+            used += length;
+        }
+        rest += length + (rest[length] == '/' ? 1 : 0);
+    }
+    real[used] = '\0';
+}
+
+/* Where a directory is, which need not be there, nor those above it: one has one name. */
 static void file_real(const char *directory, char real[REAL_BYTES])
 {
-    char parent[BP_STORE_PATH_MAX];
+    char above[BP_STORE_PATH_MAX];
     size_t length = strlen(directory);
-    if (length >= sizeof parent || realpath(directory, real) != NULL) {
-        return;
+    if (length >= sizeof above) {
+        return; /* which no run can have */
     }
-    while (length > 1 && directory[length - 1] == '/') {
-        length--;
+    memcpy(above, directory, length + 1);
+    while (length > 0 && realpath(above, real) == NULL) {
+        while (length > 0 && above[--length] != '/') {
+        }
+        above[length] = '\0';
     }
-    size_t name = length;
-    while (name > 0 && directory[name - 1] != '/') {
-        name--;
+    if (length == 0 && realpath(directory[0] == '/' ? "/" : ".", real) == NULL) {
+        real[0] = '\0';
     }
-    memcpy(parent, name > 0 ? directory : ".", name > 0 ? name : 1);
-    parent[name > 0 ? name : 1] = '\0';
-    if (realpath(parent, real) == NULL) {
-        memcpy(real, parent, strlen(parent) + 1);
-    }
-    const size_t used = strlen(real);
-    real[used] = '/';
-    memcpy(real + used + 1, directory + name, length - name);
-    real[used + 1 + length - name] = '\0';
+    file_append(directory + length, real);
 }
 
 /* Names and directories are there once. */

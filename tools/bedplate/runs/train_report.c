@@ -71,12 +71,29 @@ void train_totals_cut(train_totals *sum)
     preference_metrics_cut(&sum->told);
 }
 
-void train_report_begin(const bp_runtime *runtime, uint64_t host_bytes, uint64_t total,
-                        uint64_t steps_per_epoch)
+/* Among several runs each line says whose it is. */
+static void train_report_name(output *out, const char *adapter)
+{
+    if (adapter != NULL) {
+        json_text(out, "adapter", adapter);
+    }
+}
+
+static void train_report_put_name(bp_text *text, const char *adapter)
+{
+    if (adapter != NULL) {
+        bp_text_string(text, adapter);
+        bp_text_string(text, ": ");
+    }
+}
+
+void train_report_begin(const char *adapter, const bp_runtime *runtime, uint64_t host_bytes,
+                        uint64_t total, uint64_t steps_per_epoch)
 {
     output out;
     const bp_spec *spec = &runtime->plan->spec;
     output_begin(&out, stdout);
+    train_report_put_name(&out.text, adapter);
     bp_text_grouped(&out.text, runtime->plan->report.parameters);
     bp_text_string(&out.text, " parameters, arena ");
     bp_text_grouped(&out.text, runtime->plan->report.arena_bytes);
@@ -113,15 +130,17 @@ void train_report_begin(const bp_runtime *runtime, uint64_t host_bytes, uint64_t
     output_end(&out);
 }
 
-void train_report_choice(const bp_choice *chosen, bool json)
+void train_report_choice(const char *adapter, const bp_choice *chosen, bool json)
 {
     output out;
     output_begin(&out, stdout);
     if (json) {
         json_begin(&out);
+        train_report_name(&out, adapter);
         choice_json(&out, chosen, false);
         json_end(&out);
     } else {
+        train_report_put_name(&out.text, adapter);
         choice_put_line(&out.text, chosen);
     }
     output_end(&out);
@@ -139,14 +158,6 @@ void train_report_sharing(const bp_share_choice *chosen, bool json)
         shard_choice_put(&out.text, chosen);
     }
     output_end(&out);
-}
-
-/* Among several runs each line says whose it is. */
-static void train_report_name(output *out, const char *adapter)
-{
-    if (adapter != NULL) {
-        json_text(out, "adapter", adapter);
-    }
 }
 
 void train_report_step(const progress_numbers *now, const train_totals *sum, double epoch,

@@ -79,11 +79,11 @@ typedef struct train_evaluation {
     bp_task task;
 } train_evaluation;
 
-/* The plan, before the first step (text form). */
-void train_report_begin(const bp_runtime *runtime, uint64_t host_bytes, uint64_t total,
-                        uint64_t steps_per_epoch);
+/* The plan, before the first step (text form). `adapter`: as train_totals.adapter. */
+void train_report_begin(const char *adapter, const bp_runtime *runtime, uint64_t host_bytes,
+                        uint64_t total, uint64_t steps_per_epoch);
 /* What the fit chose: a line of text, or a JSON line. */
-void train_report_choice(const bp_choice *chosen, bool json);
+void train_report_choice(const char *adapter, const bp_choice *chosen, bool json);
 /* What --shard auto chose, likewise. */
 void train_report_sharing(const bp_share_choice *chosen, bool json);
 /* One JSON line for a logged step, and for an evaluation. */

@@ -563,7 +563,9 @@ static void cmd_train_report(training *t, train_ending end)
 
 bp_status train_finish(training *t, train_ending end, int *code)
 {
-    bool finished = end == TRAIN_COMPLETE || end == TRAIN_EARLY;
+    const bool finished = end == TRAIN_COMPLETE || end == TRAIN_EARLY;
+    const char *name = t->adapter != NULL ? t->adapter : "";
+    const char *colon = t->adapter != NULL ? ": " : "";
     if (finished) {
         BP_TRY(cmd_train_evaluate(t));
     }
@@ -589,20 +591,20 @@ bp_status train_finish(training *t, train_ending end, int *code)
     if (end == TRAIN_ASKED) {
         const bool signal = t->stop == SERVICE_SIGNAL;
         *code = signal ? 128 + t->signal : 0;
-        output_print(stderr, "bedplate: stopped by %s; step %" PRIu64 " is saved\n",
-                     signal ? "a signal" : service_stop_name(t->stop), t->s.runtime.steps);
+        output_print(stderr, "bedplate: %s%sstopped by %s; step %" PRIu64 " is saved\n", name,
+                     colon, signal ? "a signal" : service_stop_name(t->stop), t->s.runtime.steps);
     } else if (end == TRAIN_ANOMALY) {
         *code = EXIT_ANOMALY;
         output_print(stderr,
-                     "bedplate: --spike-budget: more than %" PRIu64
+                     "bedplate: %s%s--spike-budget: more than %" PRIu64
                      " of the last 100 steps were anomalies; step %" PRIu64 " is saved\n",
-                     t->points.watch.budget, t->s.runtime.steps);
+                     name, colon, t->points.watch.budget, t->s.runtime.steps);
     } else if (end == TRAIN_NONFINITE) {
         *code = bp_status_exit_code(BP_ERR_NONFINITE);
         output_print(stderr,
-                     "bedplate: the loss or the gradient norm of step %" PRIu64
+                     "bedplate: %s%sthe loss or the gradient norm of step %" PRIu64
                      " is not finite; the weights are those before it, and the state is saved\n",
-                     t->s.runtime.steps);
+                     name, colon, t->s.runtime.steps);
     }
     return BP_OK;
 }
@@ -629,13 +631,14 @@ void train_begin(training *t)
     integrity_note(&t->points, &t->tested);
     service_ready(&t->care, t->total);
     if (s->choice.made && leads) {
-        train_report_choice(&s->choice, set->json);
+        train_report_choice(t->adapter, &s->choice, set->json);
     }
     if (s->sharing.made && leads) {
         train_report_sharing(&s->sharing, set->json);
     }
     if (!set->json && leads) {
-        train_report_begin(&s->runtime, session_host_bytes(s), t->total, training_epoch_steps(t));
+        train_report_begin(t->adapter, &s->runtime, session_host_bytes(s), t->total,
+                           training_epoch_steps(t));
     }
     progress_begin(&t->bar, s->runtime.steps, t->total, set->quiet);
     t->bar.name = t->adapter;
