@@ -709,6 +709,9 @@ static bp_status check_alignment(const bp_spec *spec, bp_error *error)
     if (asked > BP_ARENA_ALIGNMENT || (asked & (asked - 1)) != 0) {
         return refuse(error, "alignment", "buffers are aligned to 32, 64, 128 or 256 bytes");
     }
+    if ((spec->beside_below | spec->beside_above) % asked != 0) {
+        return refuse(error, "beside-below", "bytes of others are multiples of the alignment");
+    }
     return BP_OK;
 }
 
