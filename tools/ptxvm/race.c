@@ -9,6 +9,7 @@
 enum { THREAD_LANES = 32, LOCATION_BUCKETS = 256 };
 
 bool vm_race_concurrent;
+bool vm_race_watched = true;
 
 void vm_race_init(vm_race *race, uint64_t bytes, bool shared_by_threads)
 {
@@ -341,6 +342,9 @@ static bool any_unproxied(const now *at, const vm_page *page, const vm_cell *cel
 bool vm_race_touch(vm_warp *warp, const vm_insn *in, unsigned lane, vm_race *race, uint64_t offset,
                    unsigned bytes, unsigned how)
 {
+    if (!vm_race_watched) {
+        return true;
+    }
     now at;
     fill_now(&at, warp, lane, race);
     uint64_t index = offset / 4;
@@ -389,6 +393,9 @@ static vm_cell *cells_of(vm_page *page, vm_cell *cell, uint64_t offset, unsigned
 bool vm_race_flight(vm_warp *warp, const vm_insn *in, unsigned lane, vm_race *race, uint64_t offset,
                     unsigned bytes, vm_flight what)
 {
+    if (!vm_race_watched) {
+        return true;
+    }
     if (what != FL_ENDS && !vm_race_touch(warp, in, lane, race, offset, bytes, VA_WRITE)) {
         return false;
     }
@@ -416,6 +423,9 @@ bool vm_race_flight(vm_warp *warp, const vm_insn *in, unsigned lane, vm_race *ra
 
 void vm_race_flight_away(vm_block *home, uint64_t offset, unsigned bytes, bool begins)
 {
+    if (!vm_race_watched) {
+        return;
+    }
     uint64_t index = offset / 4;
     vm_page *page = vm_race_page(&home->shared_race, index / VM_PAGE_CELLS);
     for (unsigned i = 0; i < (bytes + 3) / 4; i++) {
@@ -459,6 +469,9 @@ static const char *async_read_cell(const now *at, const vm_cell *cell)
 bool vm_race_async_read(vm_warp *warp, const vm_insn *in, unsigned lane, vm_block *block,
                         uint64_t offset, unsigned bytes)
 {
+    if (!vm_race_watched) {
+        return true;
+    }
     now at;
     fill_now(&at, warp, lane, &block->shared_race);
     const char *what = NULL;

@@ -57,8 +57,10 @@ typedef struct vm_race {
     bool shared_by_threads; /* host threads run blocks that touch it */
 } vm_race;
 
-/* Whether several host threads run the launch: there is one launch at a time. */
+/* Whether several host threads run the launch, and whether races are looked for in it
+ * (PTXVM_RACES): there is one launch at a time. */
 extern bool vm_race_concurrent;
+extern bool vm_race_watched;
 
 static inline void vm_page_lock(const vm_race *race, vm_page *page)
 {

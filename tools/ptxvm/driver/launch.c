@@ -257,6 +257,7 @@ int vm_launch_run(vm_launch *launch)
     unsigned wanted = vm_config_threads();
     wanted = wanted > launch->cluster_total ? (unsigned)launch->cluster_total : wanted;
     vm_race_concurrent = wanted > 1;
+    vm_race_watched = vm_config_number("PTXVM_RACES", 1) != 0;
     for (; count + 1 < wanted && count < WORKERS_MAX; count++) {
         if (pthread_create(&workers[count], NULL, work, launch) != 0) {
             break;

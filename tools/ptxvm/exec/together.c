@@ -189,6 +189,7 @@ bool vm_access_together(vm_warp *warp, uint32_t mask, vm_space space, const uint
     if (!found || bytes < 2 || (early && space == VS_GLOBAL)) {
         return false;
     }
+    at.race = vm_race_watched ? at.race : NULL;
     if (at.race != NULL) {
         vm_race_turn_begin(&turn, warp, at.race);
     }
