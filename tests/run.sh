@@ -18,7 +18,8 @@
 # A test is an executable that prints cmocka's closing lines, or a line `N passed, N failed`; a line
 # `skipped: REASON` is passed on, and with exit code 77 it is all that a test has to say.
 # PTX_COVERED names the tests of which BUILD/ptx-coverage gets what they execute of the kernels' PTX.
-# BP_TEST_SHORT=1 asks tests to keep the number of steps low.
+# BP_TEST_SHORT=1 asks tests to keep the number of steps low, BP_TEST_WHOLE=1 to leave out nothing for its time alone, as
+# BP_TEST_LONG=1 does.
 build=${1:-build/release}
 kind=${2:-all}
 work=$(mktemp -d)
@@ -107,7 +108,7 @@ memory)
         data/test_{answers,bad_rows,chat,columns,data,distill,embed,labels,named_labels,packed,pairs,predict,tagged,tokenize} \
         images/test_{augment,cnn,images,prep})
     ;;
-long) scripts=$(find tests -name 'test_*.sh' -exec grep -l BP_TEST_LONG {} + | LC_ALL=C sort) ;;
+long) scripts=$(find tests -name 'test_*.sh' -exec grep -lE 'BP_TEST_LONG|long_form' {} + | LC_ALL=C sort) ;;
 esac
 folders=.
 [[ $kind != numbers ]] || folders='/(device/host|core/ops|optim)/'

@@ -44,7 +44,7 @@ sanitize-short:
 sanitize:
 	+$(MAKE) VARIANT=$@ all tests
 	@rm -rf build/$@/raw
-	@LLVM_PROFILE_FILE=$(CURDIR)/build/$@/raw/%4m.profraw ASAN_OPTIONS=detect_leaks=0 BP_TEST_SHORT=1 \
+	@LLVM_PROFILE_FILE=$(CURDIR)/build/$@/raw/%4m.profraw ASAN_OPTIONS=detect_leaks=0 BP_TEST_SHORT=1 BP_TEST_WHOLE=1 \
 	    tests/run.sh build/$@ variant
 # tsan: ThreadSanitizer on what shares memory among threads: the pool, and fabrics of threads.
 tsan:

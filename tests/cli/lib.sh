@@ -10,6 +10,17 @@ trap 'rm -rf "$work"' EXIT
 passed=0
 failed=0
 
+# long_form: holds in the long form of a script (BP_TEST_LONG: `make test-long`) and where what the tests run is counted
+# (BP_TEST_WHOLE: `make sanitize`). Otherwise what shows the same by other models, forms or rounds is left out.
+long_form() { [[ -n ${BP_TEST_LONG:-}${BP_TEST_WHOLE:-} ]]; }
+# tests/unit/device/cuda looks for races in every kernel; in whole trainings on the instrument they take a quarter of the time.
+long_form || export PTXVM_RACES=${PTXVM_RACES:-0}
+
+# A form of kernels that is not the one that is chosen here. The portable one takes 25 times as long: in `make test`,
+# test_selftest.sh and tests/house/test_same_bits hold it against the others.
+other_kernels=portable
+long_form || [[ $BUILD == *aarch64* ]] || ! grep -qm1 ' avx512f ' /proc/cpuinfo || other_kernels=avx2
+
 # check RC NAME [TEXT]: counts one check; RC 0 is a pass.
 check() {
     if [[ $1 -eq 0 ]]; then
@@ -99,9 +110,9 @@ same_bits() {
         [[ $code -eq 0 && $(json state_digest) == "$digest" ]]
         check $? "$more: the same bits" "$out$err"
     done
-    # The portable kernels take 25 times as long: two steps, the second with what the first has changed.
+    # Two steps, the second with what the first has changed.
     digest=
-    for more in "" "--gradient-checkpointing memory-poor --kernels portable --threads 1"; do
+    for more in "" "--gradient-checkpointing memory-poor --kernels $other_kernels --threads 1"; do
         rm -rf "$work/b"
         # shellcheck disable=SC2086
         run "$@" --output-dir "$work/b" "${small[@]}" --stop-at-step 2 $more
