@@ -108,7 +108,7 @@ memory)
         data/test_{answers,bad_rows,chat,columns,data,distill,embed,labels,named_labels,packed,pairs,predict,tagged,tokenize} \
         images/test_{augment,cnn,images,prep})
     ;;
-long) scripts=$(find tests -name 'test_*.sh' -exec grep -lE 'BP_TEST_LONG|long_form' {} + | LC_ALL=C sort) ;;
+long) scripts=$(find tests -name 'test_*.sh' -exec grep -lE 'BP_TEST_LONG|long_form|other_kernels|same_bits|ptxvm' {} + | LC_ALL=C sort) ;;
 esac
 folders=.
 [[ $kind != numbers ]] || folders='/(device/host|core/ops|optim)/'
