@@ -56,7 +56,7 @@ if [[ ${1:-} != report && ${1:-} != list ]]; then
         rm -f "$build/${file%.c}.o"
         failed=$((failed + 1))
     done < <(grep -a 'unsupported MC/DC boolean expression' $build/warnings | sort -u)
-    export LLVM_PROFILE_FILE=$PWD/$build/raw/%4m.profraw BP_TEST_SHORT=1
+    export LLVM_PROFILE_FILE=$PWD/$build/raw/%4m.profraw BP_TEST_SHORT=1 BP_TEST_WHOLE=1
     if [[ ${1:-} == again ]]; then
         for p in $programs; do BUILD=$build $p 2>&1; done |
             awk '/^\[  (PASSED|FAILED)  \] [0-9]+ test/ { n[$2] += $4 } { print } END { print n["PASSED"] + 0 " passed, " n["FAILED"] + 0 " failed" }' \

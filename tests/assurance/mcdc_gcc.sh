@@ -47,7 +47,7 @@ if [[ ${1:-} != report ]]; then
     # What gcc gave up would be missing without a word. Its objects go, so that the next build warns again.
     grep -a 'Wcoverage-too-many-conditions' $build/warnings | grep -avE '_(avx2|avx512)\.[ch]:' | sort -u >$build/too_many
     while IFS=: read -r file _; do rm -f $build/"${file%.c}"{,_bf16,_f16}.o; done <$build/too_many
-    export BP_TEST_SHORT=1
+    export BP_TEST_SHORT=1 BP_TEST_WHOLE=1
     if [[ ${1:-} == again ]]; then
         for p in $programs; do
             BUILD=$build $p 2>&1 || echo "failed: $p"

@@ -323,7 +323,7 @@ class Test:
 
     def run(self, mutant, limit, wait, trace=None):
         """(exit code, seconds of the processor, by the clock); it is stopped at `limit` of the first, `wait` of the second."""
-        environment = dict(os.environ, BP_TEST_SHORT="1", BP_MUTANT=str(mutant), BUILD=self.build)
+        environment = dict(os.environ, BP_TEST_SHORT="1", BP_TEST_WHOLE="1", BP_MUTANT=str(mutant), BUILD=self.build)
         with tempfile.TemporaryDirectory(dir=OUT) as folder:
             environment["TMPDIR"] = folder
             if trace:
