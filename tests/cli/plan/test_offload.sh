@@ -45,7 +45,7 @@ same tiny-llama --load-in-4bit --bnb-4bit-use-double-quant false --gradient-chec
 same tiny-llama --load-in-8bit --bf16 --gradient-accumulation-steps 2 --per-device-train-batch-size 2 \
     --gradient-checkpointing full
 same tiny-qwen3 --bf16 --gradient-checkpointing selective:norm,gelu,attention --gradient-release
-same tiny-gemma2 --load-in-4bit --gradient-checkpointing every:2 --kernels portable
+! long_form || same tiny-gemma2 --load-in-4bit --gradient-checkpointing every:2 --kernels portable
 same tiny-bert --task masked-lm --gradient-checkpointing full
 # A table of several slices of 4 MiB.
 mkdir "$work/words"
@@ -55,11 +55,13 @@ cat >"$work/words/config.json" <<'END'
  "tie_word_embeddings": true}
 END
 same "$work/words" --bf16 --per-device-train-batch-size 2 --loss-chunk-rows 40
-digest --model "$work/words" --per-device-train-batch-size 1 --eval-steps 2 --validation-split 0.1
-plain=$state
-digest --model "$work/words" --per-device-train-batch-size 1 --eval-steps 2 --validation-split 0.1 "${offload[@]}"
-[[ -n $plain && $state == "$plain" ]]
-check $? "in fp32, and with evaluations" "$out$err"
+if long_form; then
+    digest --model "$work/words" --per-device-train-batch-size 1 --eval-steps 2 --validation-split 0.1
+    plain=$state
+    digest --model "$work/words" --per-device-train-batch-size 1 --eval-steps 2 --validation-split 0.1 "${offload[@]}"
+    [[ -n $plain && $state == "$plain" ]]
+    check $? "in fp32, and with evaluations" "$out$err"
+fi
 
 # The options before those by which steps are judged: a run that begins with a selftest takes 2 s more.
 unjudged() { sed 's/ --replay-every .*//' <<<"$*"; }
@@ -88,7 +90,7 @@ states tiny --optim lion --virtual-ranks 2 "${small[@]}"
 states tiny-llama --fp16 --optim sgd --optim-args momentum=0.9 --gradient-checkpointing full
 states tiny-bert --task masked-lm --bf16 --master none --optim ademamix
 states tiny-llama --bf16 --optim adopt --gradient-release "${small[@]}"
-states tiny-gru --optim adamw_8bit --replay-every 1 --on-spike skip
+! long_form || states tiny-gru --optim adamw_8bit --replay-every 1 --on-spike skip
 # Weights that are trained be offloaded only where that is not forbidden; then a step reads them, and its arena is smaller.
 shape=(plan --model tiny-llama --max-seq-length 32 --device host --threads 1 --gradient-checkpointing full --gradient-release
     --loss-chunk-rows 32 --per-device-train-batch-size 1 --json "${offload[@]}")
@@ -126,7 +128,7 @@ leaves() {
 leaves tiny --gradient-checkpointing full
 leaves tiny-llama --bf16 --gradient-release --gradient-accumulation-steps 4 --gradient-checkpointing full --poison
 leaves tiny --optim lion --virtual-ranks 2 --gradient-accumulation-steps 2 --gradient-checkpointing every:2 --poison
-leaves tiny-llama --fp16 --optim sgd --gradient-checkpointing memory-poor --replay-every 1 --on-spike skip
+! long_form || leaves tiny-llama --fp16 --optim sgd --gradient-checkpointing memory-poor --replay-every 1 --on-spike skip
 leaves tiny-gru --gradient-release adama --max-grad-norm 0 --gradient-checkpointing full
 expect 2 'beside one length' plan --model tiny --length-buckets 16,32 "${adapts[@]}" "${offload[@]}" --offload-what checkpoints
 # What is added up of gradients over micro-batches goes there behind each stage, and comes back where the next
@@ -146,7 +148,7 @@ grouped=(--gradient-accumulation-steps 3 --per-device-train-batch-size 2)
 sinks tiny "${grouped[@]}" --gradient-checkpointing full
 sinks tiny-llama --bf16 --optim adamw_8bit --gradient-checkpointing full "${grouped[@]}" --poison
 sinks tiny --bf16 --optim adamw_4bit --master split8 --gradient-dtype int8 --gradient-checkpointing full "${grouped[@]}" --poison
-sinks tiny-llama --fp16 --optim sgd --gradient-checkpointing full "${grouped[@]}" --replay-every 1 --on-spike skip
+! long_form || sinks tiny-llama --fp16 --optim sgd --gradient-checkpointing full "${grouped[@]}" --replay-every 1 --on-spike skip
 sinks tiny-gru --optim lion "${grouped[@]}"
 sinks tiny-bert --task masked-lm --gradient-checkpointing full --gradient-accumulation-steps 1
 # A tensor of more than a part: 1,048,576 elements are brought at once.
@@ -156,7 +158,7 @@ cat >"$work/wide/config.json" <<'END'
  "embd_pdrop": 0.0, "attn_pdrop": 0.0}
 END
 states "$work/wide" --bf16 --optim adamw_8bit --per-device-train-batch-size 1
-sinks "$work/wide" --bf16 --optim adamw_8bit --per-device-train-batch-size 1 --gradient-accumulation-steps 2 \
+! long_form || sinks "$work/wide" --bf16 --optim adamw_8bit --per-device-train-batch-size 1 --gradient-accumulation-steps 2 \
     --gradient-checkpointing full
 sinks "$work/wide" --bf16 --gradient-dtype int8 --per-device-train-batch-size 1 --gradient-accumulation-steps 2 \
     --gradient-checkpointing full
@@ -346,9 +348,9 @@ keeps tiny --gradient-checkpointing full --gradient-accumulation-steps 1 --per-d
 keeps tiny-llama --bf16 --gradient-release --gradient-checkpointing full --gradient-accumulation-steps 4 --poison \
     --per-device-train-batch-size 1 --loss-chunk-rows 32
 adapts=("${lora[@]}")
-keeps tiny-llama --load-in-4bit --gradient-checkpointing sqrt --gradient-accumulation-steps 2 --per-device-train-batch-size 1 \
+! long_form || keeps tiny-llama --load-in-4bit --gradient-checkpointing sqrt --gradient-accumulation-steps 2 --per-device-train-batch-size 1 \
     --loss-chunk-rows 32
-keeps "$work/words" --bf16 --per-device-train-batch-size 2 --gradient-accumulation-steps 1 --loss-chunk-rows 40
+! long_form || keeps "$work/words" --bf16 --per-device-train-batch-size 2 --gradient-accumulation-steps 1 --loss-chunk-rows 40
 # Programs for shorter rows keep the same.
 for ((i = 0; i < 64; i++)); do
     printf '{"prompt": "a%.*s", "completion": "c"}\n' $((i % 23)) bbbbbbbbbbbbbbbbbbbbbbb
