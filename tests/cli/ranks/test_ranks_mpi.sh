@@ -3,7 +3,7 @@
 # Ranks as processes, under mpirun of Open MPI and of MPICH: one state for any number of ranks; one
 # message and the right exit code for what goes wrong; a rank that is killed or stopped ends all, and
 # the same command line goes on; signals act on all ranks after the same step. A launcher that is not
-# installed is skipped by name. BP_TEST_KILLS=200: so many rounds of kills, where `make test` has 10.
+# installed is skipped by name. BP_TEST_KILLS=200: so many rounds of kills, where the long form has 10 and `make test` 4.
 . "$(dirname "$0")/../lib.sh"
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -212,7 +212,9 @@ nobody_left() {
 }
 
 long=("$program" "${train[@]}" "${data[@]}" --save-steps 5 --save-total-limit 3 --output-dir "$work/run" --resume)
-short=("${long[@]}" --max-steps 600 --json)
+steps=400 rounds=4
+! long_form || steps=600 rounds=10
+short=("${long[@]}" --max-steps $steps --json)
 
 # Starts the run in the background; its exit code comes by finish_ranks.
 start_ranks() {
@@ -269,7 +271,7 @@ signals() {
     # MPICH's mpirun returns 0 now and then once it has passed a signal on, whatever its ranks returned.
     [[ $code -eq 138 || ($code -eq 0 && $name == *mpich) ]] && [[ $said == *"stopped by a signal"* ]]
     check $? "${launcher[0]}: USR1 to the launcher, --on-usr1 stop (exit $code)" "$out$err"
-    short=("${long[@]}" --max-steps 600 --json)
+    short=("${long[@]}" --max-steps $steps --json)
     ranks 2 "${short[@]}"
     [[ $code -eq 0 && $(digest_of) == "$undisturbed" ]]
     check $? "${launcher[0]}: the same command line goes on to the same state" "$(digest_of) $undisturbed $err"
@@ -336,6 +338,6 @@ for name in mpirun.openmpi mpirun.mpich; do
     refusals
     lost
     signals
-    kills $((${BP_TEST_KILLS:-10} / 2))
+    kills $((${BP_TEST_KILLS:-$rounds} / 2))
 done
 finish
