@@ -22,7 +22,7 @@
 static void every_row_may_be_missing(void **state)
 {
     (void)state;
-    const uint32_t tries = share_of(12, 5, 4);
+    const uint32_t tries = share_of(12, 4, 4);
     uint32_t plans = 0;
     for (uint32_t i = 0; i < plan_case_count(); i++) {
         char name[PLAN_CASE_NAME];

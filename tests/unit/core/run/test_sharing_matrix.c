@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Families by forms of sharing by checkpoint policies by precisions, on 2, 4 and 8 ranks: the state
- * of one rank, in arenas as large as planned. The short form takes of these cells a square, in
- * which every family meets every form in every precision, and every two of the others meet too;
- * BP_TEST_LONG=1 takes all, BP_TEST_SHORT=1 every other precision of a family. Messages that are
- * lost, come twice or are changed are refused. */
+ * of one rank, in arenas as large as planned. BP_TEST_LONG=1 takes all of these cells,
+ * BP_TEST_WHOLE=1 a square, in which every family meets every form in every precision, and every
+ * two of the others meet too; otherwise every other precision of a family is left out. Messages
+ * that are lost, come twice or are changed are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +18,7 @@
 #include "optim/rules.h"
 #include "tests/fixtures/config.h"
 #include "tests/fixtures/ranks_fixture.h"
+#include "tests/fixtures/share.h"
 #include "tests/fixtures/plans/spec_case.h"
 
 static const char *const families[] = {"gpt2", "llama",   "qwen3", "gemma", "neox",   "bert",
@@ -97,7 +98,8 @@ static void compare(bp_spec spec, uint64_t alone, int sharing, uint32_t ranks)
 static void families_by_forms_by_policies_by_precisions(void **state)
 {
     (void)state;
-    const bool all = getenv("BP_TEST_LONG") != NULL, half = getenv("BP_TEST_SHORT") != NULL;
+    const bool all = getenv("BP_TEST_LONG") != NULL;
+    const bool half = getenv("BP_TEST_SHORT") != NULL || !long_form();
     for (uint32_t f = 0; f < COUNT(families); f++) {
         for (int t = 0; t < PRECISIONS; t++) {
             for (uint32_t p = 0; p < COUNT(policies); p++) {
@@ -143,7 +145,7 @@ static void faults_are_never_used(void **state)
     for (uint32_t f = 0; f < COUNT(families); f += 2) {
         bp_spec spec = cell_spec(f, f % COUNT(policies), (int)(f / 2 % PRECISIONS));
         const uint64_t alone = ranks_fixture_result(&spec, 1, 0);
-        for (uint32_t k = 0; k < 9; k++) {
+        for (uint32_t k = 0; k < long_or(9, 5); k++) {
             const ranks_fixture_messages messages = {
                 .checked = true,
                 .fault = (bp_threads_fault)(BP_THREADS_DROPPED + k % 3),

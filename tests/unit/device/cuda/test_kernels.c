@@ -170,7 +170,7 @@ static void run_in_other_orders(kernel_case *c, const unsigned char *start)
 /* verifies device-10.ca2f */
 static void row_test(bp_kernel kernel)
 {
-    uint64_t seeds = share_of(20, 12, 7);
+    uint64_t seeds = share_of(20, 8, 7);
     if (kernel == BP_KERNEL_rows_begin) {
         skip(); /* of the host alone: a program with them is refused when it is linked */
     }
@@ -187,7 +187,10 @@ static void row_test(bp_kernel kernel)
         skip(); /* of Hopper alone: test_fp8.c */
     }
     if (kernel == BP_KERNEL_attention_backward || kernel == BP_KERNEL_attention_packed_backward) {
-        seeds = share_of(20, 20, 7); /* masks of every kind, heads of every width */
+        seeds = share_of(20, 12, 7); /* masks of every kind, heads of every width */
+    }
+    if (kernel == BP_KERNEL_norm_partial) {
+        seeds = share_of(20, 4, 7); /* each adds up many elements */
     }
     if (kernel == BP_KERNEL_preference_loss) {
         seeds *= 3; /* six kinds, each with pairs and without */

@@ -94,7 +94,8 @@ static void judge(job *j, const mutant *m, finding *f)
 static uint64_t share(void)
 {
     const char *text = getenv("BP_TEST_SHARE");
-    const uint64_t usual = getenv("BP_TEST_SHORT") != NULL ? 6 * SHARE : SHARE;
+    const bool few = getenv("BP_TEST_SHORT") != NULL;
+    const uint64_t usual = few ? 6 * SHARE : getenv("BP_TEST_LONG") != NULL ? SHARE : 3 * SHARE;
     return text != NULL ? strtoull(text, NULL, 10) : usual;
 }
 

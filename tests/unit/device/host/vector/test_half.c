@@ -178,7 +178,7 @@ static bool has_form(bp_kernel kernel, bp_dtype dtype)
 
 static void results_are_the_rounded_f32_forms_on(kernel_device *on)
 {
-    uint64_t seeds = share_of(24, 6, 4);
+    uint64_t seeds = share_of(24, 4, 4);
     for (uint32_t kernel = 0; kernel < BP_KERNEL_COUNT; kernel++) {
         for (uint64_t i = 0; half_row((bp_kernel)kernel) && i < 2 * seeds; i++) {
             bp_dtype dtype = i % 2 == 0 ? BP_BF16 : BP_F16;
