@@ -98,7 +98,7 @@ endif
 ifneq ($(filter demo,$(MAKECMDGOALS)),)
 -include build/ready-build.mk
 endif
-ifneq ($(filter test test-variants check coverage covered sanitize tsan clang aarch64 riscv64 boards digests fuzz fuzz-long \
+ifneq ($(filter test test-variants check coverage covered sanitize tsan clang aarch64 aarch64-short riscv64 boards digests fuzz fuzz-long \
                 ptx-coverage ptx-covered mcdc mcdc-gcc kit nightly sanitize-short boards-m7 test-long format,$(MAKECMDGOALS)),)
 -include build/ready-all.mk
 endif
@@ -338,7 +338,7 @@ help:
 	@echo "check      the rules of the house"
 	@echo "test       every test of one build; what else is tested: below"
 	@echo "  test-variants  what .ci/run takes of other builds; one after the other:"
-	@echo "  sanitize-short (AddressSanitizer, UBSan: most tests) aarch64 riscv64 (under qemu-user)"
+	@echo "  sanitize-short (AddressSanitizer, UBSan: most tests) aarch64-short riscv64 (under qemu-user)"
 	@echo "  boards-m7 (a microcontroller under QEMU) tsan (threads) digests (the same bits in all of them)"
 	@echo "nightly    what .ci/run leaves: clang sanitize covered (lines, branches that it ran) boards fuzz"
 	@echo "           test-long jobs mutants; make kit wants one of the same commit"

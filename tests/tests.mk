@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # The goals that prove: each ends with a line `N passed, N failed`. Included by the root Makefile.
-.PHONY: unit tests test test-long test-variants nightly clang sanitize-short boards-m7 sanitize tsan aarch64 riscv64 boards digests digests-clang coverage covered fuzz fuzz-long fuzzers
+.PHONY: unit tests test test-long test-variants nightly clang sanitize-short boards-m7 sanitize tsan aarch64 aarch64-short riscv64 boards digests digests-clang coverage covered fuzz fuzz-long fuzzers
 
 unit: $(SUITES) $(ALONE)
 tests: unit $(BUILD)/tests/house/digest $(BUILD)/tools/bench/exchange
@@ -19,11 +19,11 @@ test-long: all tests
 
 # What only another build can find; each part says what it adds. The last run beside each other: emulated
 # programs use one processor each. boards builds for what aarch64 and riscv64 have done with.
-VARIANTS := sanitize-short aarch64,riscv64,boards-m7/tsan,digests
+VARIANTS := sanitize-short aarch64-short,riscv64,boards-m7/tsan,digests
 test-variants:
 	@tests/goals.sh $(VARIANTS)
 # What .ci/run has no time for. It leaves build/nightly.stamp where all of it passed.
-NIGHTLY := derivatives clang digests-clang sanitize covered boards fuzz test-long jobs bare mutants
+NIGHTLY := derivatives clang digests-clang sanitize covered aarch64 boards fuzz test-long jobs bare mutants
 nightly:
 	@tests/nightly.sh $(NIGHTLY)
 # clang: its vectors, fused sums and order of evaluation, optimised: the tests of what computes.
@@ -33,8 +33,9 @@ clanged: $(CLANGED) $(BUILD)/tests/house/digest
 clang:
 	+$(MAKE) VARIANT=$@ all clanged
 	@BP_TEST_SHORT=1 tests/run.sh build/$@ numbers
-# sanitize-short: the tests in C but for those of device/cuda, and the scripts that drive the readers of files, by
-# the build of sanitize, whose counters it leaves alone.
+# sanitize-short: what reads files, kernels, fabrics and the arena: the tests in C but for those of device/cuda, of the
+# planner and of whole trainings, and the scripts that drive the readers of files, by the build of sanitize, whose
+# counters it leaves alone.
 sanitize-short:
 	+$(MAKE) VARIANT=sanitize all tests
 	@LLVM_PROFILE_FILE=/dev/null ASAN_OPTIONS=detect_leaks=0 BP_TEST_SHORT=1 tests/run.sh build/sanitize memory
@@ -49,11 +50,15 @@ sanitize:
 # tsan: ThreadSanitizer on what shares memory among threads: the pool, and fabrics of threads.
 tsan:
 	@tests/variants/threads.sh
-# aarch64: another architecture's compiler, alignment and char; NEON's forms. digests: the same bits
-# in every build; clang and sanitize are built by then.
+# aarch64: another architecture's compiler, alignment and char; NEON's forms. aarch64-short: NEON's and SVE's forms of
+# conversions and codecs, products, instructions and one digest. digests: the same bits in every build; clang and
+# sanitize are built by then.
 aarch64:
 	+$(MAKE) VARIANT=aarch64 library build/aarch64/libbedplate.a
 	@tests/variants/aarch64.sh
+aarch64-short:
+	+$(MAKE) VARIANT=aarch64 library build/aarch64/libbedplate.a
+	@tests/variants/aarch64.sh short
 # riscv64: 20 steps of a freestanding build under qemu-user, the bits of this machine (tests/variants/digests.sh).
 riscv64:
 	@tests/variants/digests.sh riscv64
