@@ -167,6 +167,7 @@ accepted() {
 }
 models=("$work/embedder" tiny-bert tiny-qwen3 tiny-gru tiny tiny-llama tiny-gemma3-text tiny-phi3 tiny-neox tiny-roberta
     tiny-distilbert tiny-electra tiny-mpnet tiny-modernbert "$work/answers" "$work/net" "$work/net-images")
+long_form || models=("$work/embedder" tiny-bert tiny-qwen3 tiny-gru tiny tiny-modernbert "$work/answers" "$work/net" "$work/net-images")
 [[ -z ${BP_TEST_SHORT:-} ]] || models=(tiny-bert tiny-qwen3 "$work/answers" "$work/net-images")
 for model in "${models[@]}"; do
     wanted=" $(accepted "$model") "

@@ -79,7 +79,7 @@ done
 check $? "answers do not depend on the batch of evaluations" "$err$(cat "$work/evaluated")"
 
 # Smoothed labels: the loss and the norm of a first step over all windows.
-for more in "" "--kernels portable --per-device-train-batch-size 13 --gradient-accumulation-steps 4"; do
+for more in "" "--kernels $other_kernels --per-device-train-batch-size 13 --gradient-accumulation-steps 4"; do
     # shellcheck disable=SC2086
     run train --model "$work/m" "${row[@]}" --quiet --json --data $golden/flat.jsonl --max-steps 1 --learning-rate 0 --logging-steps 1 \
         --eval-data $golden/flat.jsonl --per-device-train-batch-size 52 --output-dir "$work/l" --label-smoothing-factor 0.2 $more

@@ -42,7 +42,7 @@ alike() {
     [[ $(json arena_bytes) == "$bytes" ]]
     check $? "planned is used: $*" "$(json arena_bytes) $bytes"
     for form in "--gradient-checkpointing full" "--gradient-checkpointing every:1 --threads 1" "--loss-chunk-rows 5" \
-        "--kernels portable --poison"; do
+        "--kernels $other_kernels --poison"; do
         # a table's gradient in 16 bits is rounded once a chunk, with a teacher or without
         [[ $form == --loss* && $* == *--bf16* && $* != *--lora* ]] && continue
         # shellcheck disable=SC2086

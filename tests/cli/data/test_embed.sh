@@ -38,7 +38,7 @@ vectors_agree mean "$work/n.jsonl" 1
 # verifies face-21.8a44
 # The same bits whatever runs together, on any kernels; the npy file has the numbers of the other.
 for more in "--per-device-eval-batch-size 1" "--per-device-eval-batch-size 40" "--length-buckets none" \
-    "--kernels portable --threads 1"; do
+    "--kernels $other_kernels --threads 1"; do
     # shellcheck disable=SC2086
     run "${embed[@]}" --data $golden/texts.txt $more --output "$work/o.jsonl"
     cmp -s "$work/mean.jsonl" "$work/o.jsonl"

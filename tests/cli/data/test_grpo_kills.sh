@@ -90,7 +90,9 @@ generated() {
 whole
 generated
 scored scores "first 3 0"
-for wait in 0 0.01 0.03; do
+waits='0.01' later='0.05'
+! long_form || waits='0 0.01 0.03' later='0 0.02 0.05 0.1'
+for wait in $waits; do
     scored "trains or saves" "last 3 $wait"
 done
 # The first step: there is no checkpoint yet.
@@ -100,7 +102,7 @@ scored "scores the first step" "first 1 0"
 more=(--lora-r 4 --beta 0.05 --num-iterations 2 --save-steps 2 --max-steps 6)
 whole "${more[@]}"
 scored scores "first 3 0" "${more[@]}"
-for wait in 0 0.02 0.05 0.1; do
+for wait in $later; do
     scored "computes log-probabilities or trains" "last 3 $wait" "${more[@]}"
 done
 finish

@@ -31,7 +31,7 @@ arena=$(json arena_bytes)
 run plan "${common[@]}" --data "$work/prompts.jsonl" --packing --length-buckets none --json
 [[ $code -eq 0 && $(json arena_bytes) == "$arena" ]]
 check $? "the plan is that of the run" "$arena $out$err"
-run train "${common[@]}" --data "$work/prompts.jsonl" --packing --output-dir "$work/b" --gradient-checkpointing full --threads 1 --kernels portable --json
+run train "${common[@]}" --data "$work/prompts.jsonl" --packing --output-dir "$work/b" --gradient-checkpointing full --threads 1 --kernels $other_kernels --json
 [[ $code -eq 0 && $(json state_digest) == "$digest" ]]
 check $? "another policy, fewer threads, portable kernels: the same bits" "$out$err"
 run train "${common[@]}" --data "$work/prompts.jsonl" --packing --output-dir "$work/c" --stop-at-step 7
@@ -70,7 +70,7 @@ arena=$(json arena_bytes)
 run plan "${places[@]}" --length-buckets none --json
 [[ $code -eq 0 && $(json arena_bytes) == "$arena" ]]
 check $? "by the plan" "$arena $out$err"
-run train "${places[@]}" --output-dir "$work/j" --gradient-checkpointing full --threads 2 --kernels portable --json
+run train "${places[@]}" --output-dir "$work/j" --gradient-checkpointing full --threads 2 --kernels $other_kernels --json
 [[ $code -eq 0 && $(json state_digest) == "$digest" ]]
 check $? "with the same bits by another policy" "$out$err"
 run train "${places[@]}" --output-dir "$work/k" --lora-r 4 --bf16 --gradient-accumulation-steps 2
@@ -87,7 +87,9 @@ last_loss() {
     grep -o '"mean_loss": [0-9.]*' <<<"$out" | grep -o '[0-9.]*$'
 }
 short=(--data "$work/prompts.jsonl" --packing --max-steps 3 --per-device-train-batch-size 2)
-for form in 'model 96 1e-5' 'model 96 2e-3 --bf16' 'tiny 32 1e-5' 'tiny 32 2e-3 --bf16 --gradient-checkpointing full'; do
+forms=('model 96 1e-5' 'tiny 32 2e-3 --bf16 --gradient-checkpointing full')
+! long_form || forms+=('model 96 2e-3 --bf16' 'tiny 32 1e-5')
+for form in "${forms[@]}"; do
     read -r model length bound more <<<"$form"
     [[ $model == tiny ]] || model=$work/$model
     # shellcheck disable=SC2206

@@ -61,7 +61,7 @@ assert all(abs(a - b) <= 2e-6 * (1 + abs(b)) for a, b in zip(got, right)), max(a
 P
     check $? "rewards are the model's outputs: $model" "$out$err"
     cp "$work/s.jsonl" "$work/first"
-    run "${sample[@]}" --reward-model "$work/$model" --slots 3 --threads 2 --kernels portable --output "$work/s.jsonl"
+    run "${sample[@]}" --reward-model "$work/$model" --slots 3 --threads 2 --kernels $other_kernels --output "$work/s.jsonl"
     cmp -s "$work/s.jsonl" "$work/first"
     check $? "the same file with other slots, threads and kernels: $model" "$err"
 done
@@ -134,7 +134,7 @@ run "${how[@]}" --max-steps 6 --save-steps 3 --output-dir "$work/a"
 first=$(state)
 [[ $code -eq 0 && -n $first ]]
 check $? "a run" "$out$err"
-run "${how[@]}" --max-steps 6 --save-steps 3 --slots 2 --threads 1 --kernels portable --offload "file:$work/off:64MiB" --output-dir "$work/b"
+run "${how[@]}" --max-steps 6 --save-steps 3 --slots 2 --threads 1 --kernels $other_kernels --offload "file:$work/off:64MiB" --output-dir "$work/b"
 [[ $code -eq 0 && $(state) == "$first" ]]
 check $? "the same state with other slots, threads and kernels, offloaded" "$out$err"
 run "${how[@]}" --max-steps 6 --save-steps 3 --stop-at-step 3 --output-dir "$work/c"

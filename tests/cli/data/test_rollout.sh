@@ -16,7 +16,7 @@ take=(rollout --data "$work/p.jsonl" --num-generations 5 --max-completion-length
 for model in tiny "tiny-llama --bf16" tiny-gemma2 "tiny-qwen3 --load-in-4bit"; do
     first=''
     # shellcheck disable=SC2086
-    for how in "--slots 1" "--slots 2 --threads 1" "--slots 3 --threads 3 --kernels portable" "--slots 16 --kernels avx2" \
+    for how in "--slots 1" "--slots 2 --threads 1" "--slots 3 --threads 3 --kernels $other_kernels" "--slots 16 --kernels avx2" \
         "--threads 2"; do
         run "${take[@]}" --model $model $how --output "$work/o.jsonl"
         first=${first:-$(cat "$work/o.jsonl")}

@@ -81,7 +81,7 @@ lm=(train --model tiny --data "$work/text" --max-seq-length 16 --per-device-trai
 run "${lm[@]}" --output-dir "$work/lm"
 whole=$(json state_digest) loss=$(grep -oE '"loss": [^,]*' <<<"$out" | tail -1 | sed 's/.*: //')
 check $code "a language model" "$err"
-forms=("--kernels portable")
+forms=("--kernels $other_kernels")
 grep -qw avx2 /proc/cpuinfo && forms+=("--kernels avx2")
 for options in "--gradient-release" "--gradient-checkpointing full" "${forms[@]}"; do
     # shellcheck disable=SC2086

@@ -90,7 +90,7 @@ step() { # NAME OPTIONS..: golden values NAME_loss and NAME_norm
 }
 step weighted "${weights[@]}"
 step both "${weights[@]}" --label-smoothing-factor 0.2
-step both "${weights[@]}" --label-smoothing-factor 0.2 --kernels portable --length-buckets none --loss-chunk-rows 100 \
+step both "${weights[@]}" --label-smoothing-factor 0.2 --kernels $other_kernels --length-buckets none --loss-chunk-rows 100 \
     --per-device-train-batch-size 16 --gradient-accumulation-steps 3
 step smooth --label-smoothing-factor 0.2
 rm -rf "$work"/[a-e]

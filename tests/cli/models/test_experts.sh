@@ -26,9 +26,16 @@ for model in tiny-qwen3-moe tiny-olmoe tiny-qwen2-moe tiny-glm4-moe; do
     four=(--model $model --max-steps 6 --per-device-train-batch-size 4)
     digest $model "${four[@]}" --gradient-checkpointing none --threads 1 --save-dtype fp32
     first=$state
-    for how in '--gradient-checkpointing full --threads 2' '--gradient-checkpointing every:2 --kernels portable' \
-        '--gradient-checkpointing sqrt --threads 2 --poison' '--gradient-checkpointing selective:norm,swiglu,attention' \
-        '--sequence-chunk 8' '--gradient-checkpointing memory-poor'; do
+    # In the short form two families have all of these, and the others each a share.
+    hows=('--gradient-checkpointing full --threads 2' '--gradient-checkpointing selective:norm,swiglu,attention')
+    kinds=(--bf16 '--optim muon')
+    if long_form || [[ $model == tiny-olmoe || $model == tiny-glm4-moe ]]; then
+        hows+=("--gradient-checkpointing every:2 --kernels $other_kernels" '--gradient-checkpointing sqrt --threads 2 --poison'
+            '--sequence-chunk 8' '--gradient-checkpointing memory-poor')
+    fi
+    ! long_form && [[ $model != tiny-olmoe ]] ||
+        kinds=(--bf16 --fp16 '--bf16 --tape-dtype fp8' '--optim adamw_8bit' '--optim adafactor' '--optim muon' '--optim adam_mini')
+    for how in "${hows[@]}"; do
         read -ra options <<<"$how"
         same "${four[@]}" "${options[@]}"
     done
@@ -42,7 +49,7 @@ for model in tiny-qwen3-moe tiny-olmoe tiny-qwen2-moe tiny-glm4-moe; do
         same --model $model --max-steps 6 --per-device-train-batch-size 2 --gradient-accumulation-steps 2
         same --model $model --max-steps 6 --per-device-train-batch-size 1 --gradient-accumulation-steps 4 --threads 2
     fi
-    for how in --bf16 --fp16 '--bf16 --tape-dtype fp8' '--optim adamw_8bit' '--optim adafactor' '--optim muon' '--optim adam_mini'; do
+    for how in "${kinds[@]}"; do
         read -ra options <<<"$how"
         digest one "${four[@]}" "${options[@]}" --max-steps 3
         first=$state
@@ -72,7 +79,7 @@ balanced none 0
 two=(--max-steps 3 --per-device-train-batch-size 2 --gradient-accumulation-steps 2)
 digest balance1 --model "$work/even" "${two[@]}" --threads 1 --gradient-checkpointing none
 first=$state
-for how in '--gradient-checkpointing full --threads 2' '--kernels portable' '--gradient-release' '--sequence-chunk 8' \
+for how in '--gradient-checkpointing full --threads 2' "--kernels $other_kernels" '--gradient-release' '--sequence-chunk 8' \
     '--gradient-checkpointing memory-poor' '--gradient-checkpointing sqrt --threads 2 --poison'; do
     read -ra options <<<"$how"
     same --model "$work/even" "${two[@]}" "${options[@]}"
@@ -276,7 +283,7 @@ both=(--model "$q" --lora-r 2 --target-modules q_proj,experts.gate_up_proj,exper
     --per-device-train-batch-size 4 --learning-rate 3e-2)
 digest both "${both[@]}" --gradient-checkpointing none --threads 1
 first=$state
-for how in '--gradient-checkpointing full --threads 2' '--gradient-checkpointing memory-poor --kernels portable' \
+for how in '--gradient-checkpointing full --threads 2' "--gradient-checkpointing memory-poor --kernels $other_kernels" \
     '--sequence-chunk 8 --poison'; do
     read -ra options <<<"$how"
     same "${both[@]}" "${options[@]}"

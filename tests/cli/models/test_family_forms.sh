@@ -40,7 +40,10 @@ for family in $families; do
         model=$work/$family-config
         ;;
     esac
-    for kind in "--bnb-4bit-quant-type nf4" "--bnb-4bit-quant-type fp4 --bnb-4bit-blocksize 128 --bnb-4bit-use-double-quant false"; do
+    kinds=("--bnb-4bit-quant-type nf4" "--bnb-4bit-quant-type fp4 --bnb-4bit-blocksize 128 --bnb-4bit-use-double-quant false")
+    turn=$((1 - ${turn:-0})) # in the short form the families take turns
+    long_form || kinds=("${kinds[turn]}")
+    for kind in "${kinds[@]}"; do
         read -ra options <<<"$kind"
         before=$digest
         form none "${options[@]}" --gradient-checkpointing none --threads 1 --save-strategy no

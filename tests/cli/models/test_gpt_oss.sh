@@ -27,7 +27,7 @@ same() { # OPTIONS..: the state of before
 whole=(--model tiny-gpt-oss --max-steps 4 --per-device-train-batch-size 4)
 digest whole "${whole[@]}" --gradient-checkpointing none --threads 1 --save-dtype fp32
 first=$state
-for how in '--gradient-checkpointing full --threads 2' '--gradient-checkpointing every:2 --kernels portable' \
+for how in '--gradient-checkpointing full --threads 2' "--gradient-checkpointing every:2 --kernels $other_kernels" \
     '--gradient-checkpointing selective:norm,swiglu,attention --poison' '--sequence-chunk 8' '--gradient-checkpointing memory-poor' \
     '--gradient-release'; do
     read -ra options <<<"$how"
@@ -42,7 +42,7 @@ for how in --packing --bf16 '--optim muon' '--optim adam_mini' '--load-in-4bit -
     [[ $how == --packing ]] && common[1]=$work/texts.jsonl || common[1]=$work/text
     digest "form" "${whole[@]}" "${options[@]}" --threads 1
     first=$state
-    same "${whole[@]}" "${options[@]}" --threads 2 --gradient-checkpointing full --kernels portable
+    same "${whole[@]}" "${options[@]}" --threads 2 --gradient-checkpointing full --kernels $other_kernels
     rm -rf "$work/form"
 done
 
@@ -79,7 +79,7 @@ both=(--model "$o" --lora-r 2 --target-modules q_proj,experts.gate_up_proj,exper
 digest both "${both[@]}" --gradient-checkpointing none --threads 1
 first=$state
 same "${both[@]}" --gradient-checkpointing full --threads 2
-same "${both[@]}" --gradient-checkpointing memory-poor --kernels portable
+same "${both[@]}" --gradient-checkpointing memory-poor --kernels $other_kernels
 names=$(grep -aoE 'layers\.1\.mlp\.experts\.[a-z_A-Z.]*weight":\{"dtype":"F32","shape":\[[0-9,]*' "$work/both/adapter_model.safetensors" | sort)
 [[ $names == *'experts.base_layer.lora_A.weight":{"dtype":"F32","shape":[12,64'*'experts.base_layer.lora_B.weight":{"dtype":"F32","shape":[352,12'*'experts.lora_A.weight":{"dtype":"F32","shape":[12,176'*'experts.lora_B.weight":{"dtype":"F32","shape":[64,12'* ]]
 check $? 'tensors have the names and shapes of PEFT' "$names"

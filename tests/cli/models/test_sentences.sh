@@ -140,7 +140,7 @@ expect 4 'LayerNorm: the module is not implemented' plan --model "$work/z" --tas
 # passed over.
 for i in $(seq 12); do printf 'the\tA\nword\tB\n\nof\tA\nworld\tB\nhello\tA\n\n'; done >"$work/tags.txt"
 digest=
-for more in "" "--kernels portable" "--gradient-checkpointing full --threads 1" "--gradient-checkpointing memory-poor --gradient-release"; do
+for more in "" "--kernels $other_kernels" "--gradient-checkpointing full --threads 1" "--gradient-checkpointing memory-poor --gradient-release"; do
     rm -rf "$work/k"
     # shellcheck disable=SC2086
     run train --model $golden/t5 --task token-classification --data "$work/tags.txt" --max-seq-length 16 --max-steps 4 --quiet \

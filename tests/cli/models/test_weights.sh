@@ -31,7 +31,7 @@ for model in tiny tiny-llama tiny-qwen3 tiny-bert; do
     other "$one" "$whole" "$model: so that the state is another"
     train "$model-full" "${options[@]}" --weight-dtype fp8 --gradient-checkpointing full --threads 2
     same "$digest" "$one" "$model: nothing kept"
-    train "$model-some" "${options[@]}" --weight-dtype fp8 --gradient-checkpointing selective:norm,attention --kernels portable
+    train "$model-some" "${options[@]}" --weight-dtype fp8 --gradient-checkpointing selective:norm,attention --kernels $other_kernels
     same "$digest" "$one" "$model: some kept, portable kernels"
 done
 for options in '--optim adamw_8bit --gradient-release' '--optim lion --gradient-accumulation-steps 2' '--optim lamb' \

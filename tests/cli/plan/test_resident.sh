@@ -49,7 +49,7 @@ within() {
 small=(--data "$work/short" --max-steps 2 --per-device-train-batch-size 2 --max-seq-length 32)
 within "a GRU" --model tiny-gru "${small[@]}" --threads 2
 within "GPT-2" --model tiny "${small[@]}" --threads 1
-within "GPT-2, two threads, checkpoints" --model tiny "${small[@]}" --threads 2 --save-steps 1
+! long_form || within "GPT-2, two threads, checkpoints" --model tiny "${small[@]}" --threads 2 --save-steps 1
 within "Llama, bf16, 8-bit states" --model tiny-llama "${small[@]}" --threads 2 --bf16 --optim adamw_8bit
 within "BERT, classes, evaluations" --model tiny-bert --task classification --num-labels 2 \
     --data "$work/rows.csv" --eval-data "$work/rows.csv" --eval-steps 1 --load-best-model-at-end \
@@ -71,7 +71,7 @@ run plan --model tiny "${small[@]}" --threads 1 "${held[@]}" --json
 check $? "what evaluations find out is counted" "$plain $out"
 also=(--replay-every 1 --on-spike skip --save-steps 1 --metrics "$work/run.prom" --report-to tensorboard)
 within "a GRU whose steps are computed twice, seen from everywhere" --model tiny-gru "${small[@]}" --threads 2
-within "the same of Llama" --model tiny-llama "${small[@]}" --threads 2
+! long_form || within "the same of Llama" --model tiny-llama "${small[@]}" --threads 2
 also=()
 # Conversations, whose rows fall into several lengths.
 for ((i = 0; i < 40; i++)); do
@@ -133,7 +133,7 @@ done
 [[ $code -eq 0 && $resident -gt 0 && $resident -le $planned ]]
 check $? "a run that goes on: planned $planned, resident $resident" "$err"
 within "adapters on 8 bits" --model tiny "${small[@]}" --threads 2 --lora-r 4 --load-in-8bit
-within "more data, accumulated" --model demo --data "$work/long" --max-steps 1 --optim adamw_8bit \
+! long_form || within "more data, accumulated" --model demo --data "$work/long" --max-steps 1 --optim adamw_8bit \
     --per-device-train-batch-size 1 --gradient-accumulation-steps 4 --max-seq-length 32 --threads 2
 within "a fit" --model demo --data "$work/text" --max-steps 1 --max-seq-length 64 --arena 60MB --threads 2
 # Generating, scoring by a model and training, in the same bytes.
@@ -165,7 +165,7 @@ below "GRPO" --model tiny "${policy[@]}" --reward places --threads 1
 below "GRPO, several steps on the same completions, a reference" --model tiny "${policy[@]}" --reward places --threads 2 --lora-r 4 \
     --beta 0.1 --num-iterations 3 --top-entropy-quantile 0.5
 below "GRPO with a reward model larger than the policy" --model tiny "${policy[@]}" --reward-model "$work/judge" --threads 2
-within "a model of 100 MB" --model demo --data "$work/text" --max-steps 1 --max-seq-length 256 \
+! long_form || within "a model of 100 MB" --model demo --data "$work/text" --max-steps 1 --max-seq-length 256 \
     --per-device-train-batch-size 16 --gradient-checkpointing full --threads 2
 within "a model of 270 MB" --model demo --data "$work/long" --max-steps 1 --max-seq-length 128 \
     --per-device-train-batch-size 32 --threads 2
@@ -179,7 +179,9 @@ fi
 
 # verifies face-7.5f64
 # Seen from outside: nothing above what was planned while it runs, and all of the arena is there.
-long=(--model tiny --data "$work/text" --max-steps 3000 --max-seq-length 32 --per-device-train-batch-size 2
+steps=1500
+! long_form || steps=3000
+long=(--model tiny --data "$work/text" --max-steps $steps --max-seq-length 32 --per-device-train-batch-size 2
     --threads 2)
 run plan "${long[@]}" --json
 planned=$(($(json arena_bytes) + $(json host_bytes)))

@@ -47,6 +47,7 @@ for limit in parameters:1.40 gradients:3.20; do
     each=$(awk -v b="$(number largest_arena_bytes)" -v p="$(number parameters)" 'BEGIN { printf "%.3f", b / p }')
     awk -v e="$each" -v m="${limit#*:}" 'BEGIN { exit !(e > 1 && e <= m) }'
     check $? "llama-13b, ${limit%:*} shared out: $each bytes per parameter, at most ${limit#*:}" "$err"
+    long_form || [[ $limit == parameters* ]] || continue
     run plan "${large[@]}" --shard "${limit%:*}" --json --ddp-bucket-cap-mb 1024
     [[ $code -eq 0 && $(awk -v a="$each" -v b="$(number largest_arena_bytes)" -v p="$(number parameters)" \
         'BEGIN { print (b / p > a + 0.1) }') -eq 1 ]]
@@ -93,6 +94,7 @@ simulator=$BUILD/tools/bench/exchange
 [[ -x $simulator ]] || echo "skipped: $simulator is not built"
 for form in none optimizer gradients parameters; do
     for ranks in 2 8; do
+        long_form || [[ $form-$ranks != gradients-8 ]] || continue # 6 s
         [[ -x $simulator ]] || continue
         right=$("$simulator" preset=gpt2 sequence=64 ranks=$ranks shard=$form bandwidth=1e9 latency=1e-5 computing=1e-9 |
             grep -oE '"step": [0-9.]+' | grep -oE '[0-9.]+$')

@@ -18,10 +18,11 @@ train() { # name options..: sets digest and first
 }
 same() { [[ $1 == "$2" ]]; check $? "$3 ($1, $2)"; }
 
-# Every family: the first loss is that of the other tape, since forward keeps its bits; the state is not; and it
+# Families (the long form has all): the first loss is that of the other tape, since forward keeps its bits; the state is not; and it
 # is the same for every policy, thread count and form of the kernels.
-for model in tiny tiny-llama tiny-qwen3 tiny-qwen3-moe tiny-olmo2 tiny-gemma2 tiny-phi3 tiny-granite tiny-neox tiny-glm4 tiny-hunyuan tiny-cohere tiny-starcoder2 \
-    tiny-arcee tiny-bert tiny-modernbert; do
+models='tiny tiny-llama tiny-qwen3-moe tiny-olmo2 tiny-neox tiny-cohere tiny-modernbert'
+! long_form || models+=' tiny-qwen3 tiny-gemma2 tiny-phi3 tiny-granite tiny-glm4 tiny-hunyuan tiny-starcoder2 tiny-arcee tiny-bert'
+for model in $models; do
     options=(--model "$model" --bf16 --max-steps 3)
     train "$model-as-is" "${options[@]}"
     other=$digest loss=$first
@@ -32,7 +33,7 @@ for model in tiny tiny-llama tiny-qwen3 tiny-qwen3-moe tiny-olmo2 tiny-gemma2 ti
     check $? "$model: gradients are not"
     train "$model-full" "${options[@]}" --tape-dtype fp8 --gradient-checkpointing full --threads 2
     same "$digest" "$one" "$model: nothing kept"
-    train "$model-some" "${options[@]}" --tape-dtype fp8 --gradient-checkpointing selective:norm,gelu,swiglu --kernels portable
+    train "$model-some" "${options[@]}" --tape-dtype fp8 --gradient-checkpointing selective:norm,gelu,swiglu --kernels $other_kernels
     same "$digest" "$one" "$model: what is cheap not kept, portable kernels"
     train "$model-rest" "${options[@]}" --tape-dtype fp8 --gradient-checkpointing selective:attention
     same "$digest" "$one" "$model: attention not kept"

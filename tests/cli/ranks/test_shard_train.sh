@@ -32,7 +32,9 @@ alike() {
     [[ $code -eq 0 && -n $right && -n $numbers ]]
     check $? "one rank: $*" "$err"
     for form in $forms; do
+        turn=$((10 - ${turn:-8}))
         for ranks in 2 8; do
+            long_form || [[ $ranks -eq $turn ]] || continue # one number of ranks for each form
             trained several --virtual-ranks 8 --fabric threads:$ranks --fabric-seed $((ranks == 2 ? 5 : 0)) --shard $form "$@"
             [[ $code -eq 0 && $digest == "$right" && $losses == "$numbers" ]]
             check $? "$form on $ranks: $*" "$digest, right would be $right; $err"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The first fine-tune of the README, line by line, for a directory of every family that takes adapters: planned,
 # trained, judged, asked (decoders write; encoders fill masks, and say what these directories lack for it), merged;
-# the merged model judges as the model with its adapters does. All of them with BP_TEST_LONG, a third otherwise, whose
+# the merged model judges as the model with its adapters does. All of them with BP_TEST_LONG, else eight, whose
 # blocks and files differ most; BP_TEST_SHORT takes four.
 . "$(dirname "$0")/../lib.sh"
 
@@ -12,6 +12,7 @@ check $? "README.md has five lines of a first fine-tune"
 families=$(sed -n 's/^FAMILY(\(.*\))$/\1/p' tools/formats/family/families.def | grep -vxE 'mlp|cnn|rnn|resnet|vit|mobilenet_v2|nomic_bert|m?t5')
 [[ -n ${BP_TEST_LONG:-} ]] ||
     families='gpt2 llama qwen3 gemma3 phi3 gpt_neox cohere2 qwen3_moe glm4_moe gpt_oss granitemoehybrid starcoder2 bert mpnet deberta modernbert'
+long_form || families='gpt2 llama gemma3 cohere2 gpt_oss granitemoehybrid bert modernbert'
 [[ -z ${BP_TEST_SHORT:-} ]] || families='gpt2 gemma3 phi3 modernbert'
 declare -A from=([gpt2]=tiny [llama]=tiny-llama [qwen2]=tiny-llama [qwen3]=tiny-qwen3 [mistral]=tiny-mistral
     [smollm3]=tiny-smollm3 [granite]=tiny-granite [olmo2]=tiny-olmo2 [qwen2_moe]=tiny-qwen2-moe [qwen3_moe]=tiny-qwen3-moe [olmoe]=tiny-olmoe [mixtral]=tiny-mixtral [gemma]=tiny-gemma [gemma2]=tiny-gemma2

@@ -19,7 +19,9 @@ limited() {
     out=$(cat "$work/.out")
     err=$(cat "$work/.err")
 }
-for form in "" "--fabric threads:2" "--fabric threads:2 --shard optimizer" "--fabric threads:2 --shard parameters"; do
+forms=("" "--fabric threads:2 --shard parameters")
+! long_form || forms+=("--fabric threads:2" "--fabric threads:2 --shard optimizer")
+for form in "${forms[@]}"; do
     rm -rf "$work/run"
     # shellcheck disable=SC2086
     limited "$work/run" --storage-patience 2s $form
@@ -78,7 +80,10 @@ for name in mpirun.openmpi mpirun.mpich; do
     fi
     launcher=($name -n 2)
     [[ $name == *mpich ]] || launcher+=(--oversubscribe)
-    for form in "" "--shard optimizer" "--shard parameters"; do
+    forms=("" "--shard parameters")
+    [[ $name != *mpich ]] || forms=("--shard optimizer")
+    ! long_form || forms=("" "--shard optimizer" "--shard parameters")
+    for form in "${forms[@]}"; do
         # shellcheck disable=SC2086
         full=(unshare -m bash "$work/full.sh" "$work/disk" $((checkpoint * 15)) "$work/copy"
             "${launcher[@]}" "$program" "${train[@]}" --save-total-limit 0 --output-dir "$work/disk/run" $form)

@@ -161,8 +161,10 @@ expect 0 '' "${train[@]}" --output-dir "$work/coded" --optim schedule_free_adamw
 expect 0 'compared with the last checkpoint: 28 of 28 exported tensors' verify "$work/coded"
 quartered "$work/coded" "$work/coded-quartered"
 expect 4 'model.safetensors.*: the exported tensor is not that of the last checkpoint' verify "$work/coded-quartered"
-for kind in "schedule_free_adamw --bf16" "schedule_free_adamw_8bit --bf16 --master fp32" "adamw --bf16 --master split8" "adamw --fp16" \
-    "adamw --bf16 --weight-dtype fp8" "adamw --bf16 --weight-dtype fp8 --save-dtype fp16" "schedule_free_adamw --bf16 --save-dtype bf16"; do
+kinds=("schedule_free_adamw --bf16" "adamw --bf16 --master split8" "adamw --bf16 --weight-dtype fp8 --save-dtype fp16")
+! long_form || kinds+=("schedule_free_adamw_8bit --bf16 --master fp32" "adamw --fp16" "adamw --bf16 --weight-dtype fp8"
+    "schedule_free_adamw --bf16 --save-dtype bf16")
+for kind in "${kinds[@]}"; do
     read -ra options <<<"$kind"
     rm -rf "$work/narrow" "$work/narrow-quartered"
     expect 0 '' "${train[@]}" --output-dir "$work/narrow" --optim "${options[@]}"
@@ -198,6 +200,7 @@ whole() { # DIR COUNT
 while read -r family count tensors; do
     expect 0 '' "${train[@]}" --model "$family" --save-steps 12 --output-dir "$work/$family"
     whole "$work/$family" "$count"
+    long_form || tensors=${tensors%% *}
     for tensor in $tensors; do
         pricked "$work/$family" model.safetensors "model.layers.1.$tensor"
     done
