@@ -113,8 +113,8 @@ long) scripts=$(find tests -name 'test_*.sh' -exec grep -lE 'BP_TEST_LONG|long_f
 esac
 folders=.
 [[ $kind != numbers ]] || folders='/(device/host|core/ops|optim)/'
-# The planted faults have a goal of their own (make mutants); short_tables and share.h have long forms.
-[[ $kind != long ]] || folders="/($(grep -rlE 'BP_TEST_LONG|(short_tables|fixtures/share)\.h' tests --include='test_*.c' |
+# The planted faults have a goal of their own (make mutants); what includes these has a long form.
+[[ $kind != long ]] || folders="/($(grep -rlE 'BP_TEST_LONG|(short_tables|fixtures/share|(model|bare|ranks)_fixture|spec_case)\.h' tests --include='test_*.c' |
     grep -v '/test_mutants\.c$' | sed 's|.*/||; s|\.c$||' | paste -sd '|'))\$"
 left_out='^$'
 [[ $kind != memory ]] || left_out='/(unit/device/cuda/|unit/core/plan/(search/|passes/|test_[^s]|test_schedule)|unit/core/ir/verify/test_mutants$|house/'

@@ -62,7 +62,8 @@ static const product products[] = {
 static product shaped(uint32_t tile, uint32_t kind)
 {
     const int64_t transposed_a = kind & 1, transposed_b = kind >> 1 & 1, some = tile + kind;
-    const int64_t m = 290 + 13 * some, n = 395 + 7 * some, k = 8 + 64 * (some % 4);
+    const int64_t m = long_or(290, 170) + 13 * some, n = long_or(395, 270) + 7 * some;
+    const int64_t k = 8 + 64 * (some % 4);
     const bool sums = kind == tile % KINDS;
     product p = {.scalars = {.m = m,
                              .n = n,
