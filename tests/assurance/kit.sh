@@ -47,7 +47,7 @@ counts=$(tail -1 <<<"$said")
 sed '$d' <<<"$said"
 if [[ -f $out/$name/index.html ]]; then
     tar --sort=name --format=gnu --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
-        -C "$out" -cf - "$name" | gzip -9n >"$out/$name.tar.gz"
+        -C "$out" -cf - "$name" | gzip -n >"$out/$name.tar.gz"
     sha256sum "$out/$name.tar.gz"
 else
     rc=1
