@@ -188,7 +188,12 @@ static void run_in_other_orders(kernel_case *c, const unsigned char *start, cons
 {
     static const char *const orders[] = {"1", "2", "3"};
     unsigned char *right = kernel_case_save(c);
+    static uint32_t turn; /* in the short form calls take turns */
+    turn++;
     for (uint32_t i = 0; driver.set != NULL && i < 3; i++) {
+        if (!long_form() && i != turn % 3) {
+            continue;
+        }
         assert_int_equal(driver.set("PTXVM_SEED", orders[i]), 0);
         kernel_case_restore(c, start);
         run_16(c, on);

@@ -133,6 +133,9 @@ static void alignment_changes_places_and_no_bits(void **state)
         before = bare.arena_bytes;
         const found off = train_aligned(&bp_device_bare, &options, numbers[i] / 2, steps);
         assert_int_equal(off.status, BP_ERR_USAGE);
+        if (!long_form() && i % 2 == 0) {
+            continue; /* the short form has half of them on the host */
+        }
         options.variant = "portable";
         const found host = train_aligned(&bp_device_host, &options, numbers[i], steps);
         assert_int_equal(host.arena_bytes, bare.arena_bytes);
