@@ -27,7 +27,11 @@ alike() {
     local right=$digest numbers=$losses
     [[ $code -eq 0 && -n $right && -n $numbers ]]
     check $? "8 virtual ranks: $*" "$err"
-    for ranks in 1 2 4 8; do
+    turn=$((1 - ${turn:-0}))
+    counts='2 8' # in the short form these and '1 4' by turns
+    [[ $turn -eq 0 ]] || counts='1 4'
+    ! long_form || counts='1 2 4 8'
+    for ranks in $counts; do
         trained run --virtual-ranks 8 --fabric threads:$ranks --fabric-seed $ranks "$@"
         [[ $code -eq 0 && $digest == "$right" && $losses == "$numbers" ]]
         check $? "$ranks ranks: $*" "$digest, right would be $right; $err"

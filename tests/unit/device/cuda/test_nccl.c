@@ -19,6 +19,7 @@
 #include "tests/fixtures/fabric_case.h"
 #include "tests/fixtures/fake_driver.h"
 #include "tests/fixtures/ranks.h"
+#include "tests/fixtures/share.h"
 
 static instrument on;
 static bp_nccl_library nccl;
@@ -340,6 +341,10 @@ int main(void)
         cmocka_unit_test_teardown(a_rank_that_hangs_is_left_behind, reset),
     };
     bp_error error = {.code = BP_OK};
+    /* Races are looked for in every kernel by test_kernels.c and its like. */
+    if (!long_form()) {
+        (void)setenv("PTXVM_RACES", "0", 0);
+    }
     if (!fake_driver_load(&on)) {
         return 77;
     }

@@ -19,6 +19,7 @@
 #include "device/fabric/leave.h"
 #include "tests/fixtures/fake_driver.h"
 #include "tests/fixtures/ranks.h"
+#include "tests/fixtures/share.h"
 
 static instrument on;
 static const char *const variants[] = {"graph", "plain"};
@@ -294,6 +295,10 @@ int main(void)
         cmocka_unit_test_teardown(a_rank_that_leaves_ends_the_runs, reset),
         cmocka_unit_test_teardown(every_call_may_fail, reset),
     };
+    /* Races are looked for in every kernel by test_kernels.c and its like. */
+    if (!long_form()) {
+        (void)setenv("PTXVM_RACES", "0", 0);
+    }
     if (!fake_driver_load(&on)) {
         return 77;
     }
