@@ -339,7 +339,7 @@ static size_t each_file(void (*with)(const char *name))
 static void check_training(const char *name)
 {
     static uint32_t turn; /* in the short form the files take turns */
-    const char *first = long_form() || turn % 2 == 0 ? "portable" : NULL;
+    const char *first = long_form() || turn % 4 == 0 ? "portable" : NULL;
     const uint64_t digest = check(name, first, 1, (bp_policy){.kind = BP_POLICY_NONE});
     static const bp_policy others[] = {
         {.kind = BP_POLICY_FULL}, {.kind = BP_POLICY_EVERY, .every = 2}, {.kind = BP_POLICY_SQRT}};
