@@ -32,7 +32,7 @@ CLANGED := $(foreach d,device/host core/ops optim,$(filter $(BUILD)/tests/unit/$
 clanged: $(CLANGED) $(BUILD)/tests/house/digest
 clang:
 	+$(MAKE) VARIANT=$@ all clanged
-	@BP_TEST_SHORT=1 tests/run.sh build/$@ numbers
+	@BP_TEST_SHORT=1 BP_TEST_WHOLE=1 tests/run.sh build/$@ numbers
 # sanitize-short: what reads files, kernels, fabrics and the arena: the tests in C but for those of device/cuda, of the
 # planner and of whole trainings, and the scripts that drive the readers of files, by the build of sanitize, whose
 # counters it leaves alone.
