@@ -7,6 +7,7 @@
 #include "core/ops/storage_format.h"
 #include "core/base/random.h"
 #include "core/base/sort.h"
+#include "core/run/run_private.h"
 
 static const char where[] = "feed";
 
@@ -29,20 +30,24 @@ uint64_t bp_feed_windows(const bp_source *source, uint32_t sequence)
     return source->count > 0 && sequence > 0 ? bp_size_ceil_div(source->count - 1, sequence) : 0;
 }
 
-/* What an initialisation asks of the feed's members alone. */
-static bp_status check_members(const bp_feed *feed)
+bp_status run_check_members(const bp_feed *feed, bp_error *error)
 {
     const bp_source *source = feed->source;
     const char *wrong = NULL;
+    /* An order of texts that lie together, but are not whole, has no end. */
     if (source == NULL || feed->sequence == 0 || feed->batch == 0 || feed->group == 0 ||
-        feed->group % feed->batch != 0) {
+        feed->group % feed->batch != 0 ||
+        (source->together > 1 && source->together > bp_feed_windows(source, feed->sequence))) {
         wrong = "no source or whole batches";
+    } else if (source->read == NULL || (source->examples > 0 && source->example == NULL) ||
+               (feed->augment != NULL && feed->augment->row == NULL)) {
+        wrong = "a function that it calls is missing";
     } else if ((source->examples == 0 && feed->kind >= BP_LABELS_GIVEN) ||
                (feed->kind == BP_LABELS_GIVEN && source->labels == NULL)) {
         wrong = "the data has no labels";
     }
     return wrong == NULL ? BP_OK
-                         : bp_error_set(feed->error, BP_ERR_USAGE, where, wrong,
+                         : bp_error_set(error, BP_ERR_USAGE, where, wrong,
                                         source != NULL ? source->name : NULL);
 }
 
@@ -51,7 +56,7 @@ bp_status bp_feed_init(bp_feed *feed, bp_error *error)
     feed->error = error;
     feed->windows = 0;
     feed->steps_per_epoch = 0;
-    BP_TRY(check_members(feed));
+    BP_TRY(run_check_members(feed, error));
     const bp_source *source = feed->source;
     const uint64_t windows = bp_feed_windows(source, feed->sequence);
     uint64_t least = bp_size_add(bp_size_mul(feed->batch, feed->sequence), 1);
@@ -121,6 +126,10 @@ static bp_status find_row(const bp_feed *feed, uint64_t window, bp_example *row)
     bp_status status = source->example(source, window, row);
     if (status != BP_OK) {
         return bp_error_set(feed->error, status, where, "the data cannot be read", source->name);
+    }
+    if (row->first > source->count || row->count > source->count - row->first) {
+        return bp_error_set(feed->error, BP_ERR_DATA, where, "an example lies outside of the data",
+                            source->name);
     }
     return BP_OK;
 }

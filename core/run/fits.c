@@ -94,6 +94,7 @@ bp_status run_check_feed(bp_runtime *runtime, const bp_feed *feed, uint32_t batc
     if (feed->pairs != pairs) {
         return fits_not(runtime, "pairs", feed->pairs, BP_LIMIT_EXACT, pairs);
     }
+    BP_TRY(run_check_members(feed, &runtime->error));
     BP_TRY(fits_ids(runtime, feed));
     BP_TRY(fits_labels(runtime, feed));
     BP_TRY(fits_weights(runtime, feed));

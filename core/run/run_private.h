@@ -41,6 +41,9 @@ bp_status run_word_sum(bp_runtime *runtime, const bp_graph *graph, uint32_t buff
 /* BP_ERR_USAGE with `text` where the program is not there, or the runtime is not open. */
 bp_status run_require(bp_runtime *runtime, bp_program_kind program, const char *text) BP_MUST_CHECK;
 
+/* Whether the feed's own members go together; what is wrong is set in `error`. */
+bp_status run_check_members(const bp_feed *feed, bp_error *error) BP_MUST_CHECK;
+
 /* Of fits.c: whether a feed that stages groups of `group` samples, `batch` at a time, fits the
  * plan: BP_ERR_USAGE with the member that differs. And whether what was staged is within what the
  * plan's inputs declare: BP_ERR_DATA. */

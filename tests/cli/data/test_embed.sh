@@ -190,4 +190,31 @@ check $? "an export is the model, byte for byte"
 check $? "of which nothing is left out" "$err"
 expect 0 'not written, as the model has no use for it: bert.pooler.dense.bias, bert.pooler.dense.weight$' export --model "$work/vectors-of-judge" \
     --to "$work/same.gguf"
+# A decoder whose head is a table of its own has no use for it in vectors or classes: the file's is passed over, in a directory
+# and in GGUF, and the vectors are those of the model without it.
+grep . $golden/texts.txt >"$work/texts.txt"
+while read -r name config; do
+    mkdir "$work/$name"
+    echo "{$config, \"vocab_size\": 256, \"hidden_size\": 16, \"num_hidden_layers\": 1, \"num_attention_heads\": 2,
+        \"intermediate_size\": 32, \"max_position_embeddings\": 64, \"tie_word_embeddings\": false}" >"$work/$name/config.json"
+    run train --model "$work/$name" --task causal-lm --data "$work/texts.txt" "${few[@]}" --output-dir "$work/$name-whole"
+    check $code "$name: a model with a head" "$err"
+    run train --model "$work/$name-whole" --task embedding --data "$work/two.csv" "${few[@]}" --max-steps 0 --output-dir "$work/$name-bare"
+    [[ $code -eq 0 ]] && ! grep -qaE 'lm_head|embed_out' "$work/$name-bare/model.safetensors"
+    check $? "$name: vectors of it, without its head" "$err"
+    run export --model "$work/$name-whole" --to "$work/$name-whole.gguf"
+    same=
+    for from in -bare -whole -whole.gguf; do
+        run embed --model "$work/$name$from" --data "$work/texts.txt" --max-seq-length 24 --quiet --output "$work/o.jsonl"
+        same=${same:-$(md5sum <"$work/o.jsonl")}
+        [[ $code -eq 0 && $(md5sum <"$work/o.jsonl") == "$same" ]]
+        check $? "$name$from: the same vectors" "$err"
+    done
+    for from in -whole -whole.gguf; do
+        expect 0 '' train --model "$work/$name$from" --task classification --data "$work/judged.csv" "${few[@]}" --output-dir "$work/$name-judge$from"
+    done
+done <<END
+llama "model_type": "llama"
+neox "model_type": "gpt_neox", "rotary_pct": 0.25
+END
 finish

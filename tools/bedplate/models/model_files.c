@@ -64,6 +64,7 @@ bp_status model_files_match(model_files *m, const bp_tensor_naming *naming,
         .heads = {heads, kv_heads != 0 ? kv_heads : heads, bp_gguf_position_first(&m->config)},
         .input_major = m->model->input_major,
         .allow = m->set->allow_unexpected ? BP_ALLOW_UNEXPECTED : 0u,
+        .untied = bp_family_untied(&m->config),
         .work = m->work,
         .watch = tensor_faults_print,
         .user = &faults};

@@ -20,7 +20,9 @@ static const bp_tensor_rule gguf_rules[] = {
     {"gpt_neox.layers.#.mlp.dense_h_to_4h.*", "blk.#.ffn_up.*", BP_LAYOUT_PLAIN},
     {"gpt_neox.layers.#.mlp.dense_4h_to_h.*", "blk.#.ffn_down.*", BP_LAYOUT_PLAIN},
 };
-static const bp_tensor_naming gguf_naming = {gguf_rules, ROWS_COUNT(gguf_rules), NULL, 0, NULL, 0};
+static const bp_tensor_twin gguf_twins[] = {{"output.weight", "gpt_neox.embed_in.weight", NULL}};
+static const bp_tensor_naming gguf_naming = {
+    gguf_rules, ROWS_COUNT(gguf_rules), NULL, 0, gguf_twins, 1};
 
 static void put_count(bp_gguf_writer *w, const char *a, const char *rest, uint64_t value)
 {

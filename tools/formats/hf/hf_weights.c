@@ -183,6 +183,7 @@ static bp_status match_all(loading *l, const bp_tensor_naming *naming, unsigned 
         .heads = {heads, kv_heads != 0 ? kv_heads : heads, bp_gguf_position_first(&config)},
         .input_major = l->runtime->plan->spec.model->input_major,
         .allow = allow,
+        .untied = bp_family_untied(&config),
         .work = l->room,
         .watch = watch,
         .user = l->location->user};

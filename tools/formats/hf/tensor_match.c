@@ -167,7 +167,7 @@ static const bp_tensor_rule *look_up_tied(const matching *g, const char *ours,
     const bp_tensor_naming *naming = g->m->naming;
     char name[BP_TENSOR_NAME_MAX];
     const bp_tensor_rule *rule = look_up(g, ours, entry, part);
-    for (size_t i = 0; rule == NULL && i < naming->twin_count; i++) {
+    for (size_t i = 0; rule == NULL && !g->m->untied && i < naming->twin_count; i++) {
         const bp_tensor_twin *twin = &naming->twins[i];
         if (strcmp(twin->ours, ours) == 0 && (twin->unless == NULL || !wants(g, twin->unless)) &&
             !is_wanted(g, twin->theirs)) {
@@ -343,7 +343,7 @@ static bp_status equals(const matching *g, uint32_t part, const bp_tensor_entry 
 static bp_status judge_twin(matching *g, uint32_t part, const bp_tensor_entry *entry,
                             const bp_tensor_twin *twin)
 {
-    bool equal = twin->unless != NULL && wants(g, twin->unless);
+    bool equal = g->m->untied || (twin->unless != NULL && wants(g, twin->unless));
     if (!equal) {
         BP_TRY(equals(g, part, entry, twin->ours, &equal));
     }

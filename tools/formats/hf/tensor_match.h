@@ -60,6 +60,7 @@ typedef struct bp_match {
     bp_tensor_heads heads;
     bool input_major; /* dense layers are (in, out): quantised ones are (out, in) in any file */
     unsigned allow;   /* BP_ALLOW_ bits */
+    bool untied;      /* the model's head is its own, if it has one: the file's is no twin */
     bp_staging work;  /* for comparing tensors */
     bp_tensor_watch watch; /* may be NULL */
     void *user;

@@ -251,6 +251,40 @@ static void feeds_that_were_not_made(void **state)
     }
 }
 
+/* What the feed calls is not there, before it is initialised or after; texts that lie together are
+ * more than there are; an example lies outside of its source. */
+/* verifies run-39.281a */
+static void functions_that_are_missing(void **state)
+{
+    (void)state;
+    static const bp_augment nothing = {NULL};
+    for (int evaluates = 0; evaluates < 2; evaluates++) {
+        for (int later = 0; later < 2; later++) {
+            for (int what = 0; what < 5; what++) {
+                fitting f;
+                fitting_open(&f, BP_TASK_TOKENS, evaluates != 0);
+                f.source.read = what == 0 ? NULL : f.source.read;
+                f.source.example = what == 1 ? NULL : f.source.example;
+                f.source.labels = what == 2 ? NULL : f.source.labels;
+                f.feed.augment = what == 3 ? &nothing : NULL;
+                f.source.together = what == 4 ? ROWS + 1 : 0;
+                if (later == 0) {
+                    assert_int_equal(bp_feed_init(&f.feed, &f.error), BP_ERR_USAGE);
+                }
+                assert_int_equal(fitting_run(&f), BP_ERR_USAGE);
+                model_fixture_close(&f.r);
+            }
+        }
+        fitting f;
+        fitting_open(&f, BP_TASK_TOKENS, evaluates != 0);
+        f.source.count = 9; /* the first row ends at 10 */
+        assert_int_equal(fitting_run(&f), BP_ERR_DATA);
+        f.source.count = TOKENS;
+        assert_int_equal(fitting_run(&f), BP_OK);
+        model_fixture_close(&f.r);
+    }
+}
+
 /* A caller's augmentation, which may write what it likes. */
 typedef struct writes {
     bp_augment augment;
@@ -309,6 +343,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_that_differ),
         cmocka_unit_test(feeds_that_were_not_made),
+        cmocka_unit_test(functions_that_are_missing),
         cmocka_unit_test(numbers_of_own_functions),
     };
     for (int32_t i = 0; i < TOKENS; i++) {
