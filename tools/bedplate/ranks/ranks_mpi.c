@@ -172,8 +172,9 @@ static bp_status mpi_secret(const settings *set, bp_mpi_options *options, bp_err
     if (count < SECRET_LEAST || count > SECRET_MOST) {
         const bool few = count < SECRET_LEAST;
         return bp_error_limit(
-            error, BP_ERR_USAGE, where, "the secret is too short", set->fabric_secret,
-            (int64_t)count, few ? BP_LIMIT_LEAST : BP_LIMIT_MOST, few ? SECRET_LEAST : SECRET_MOST);
+            error, BP_ERR_USAGE, where, few ? "the secret is too short" : "the secret is too long",
+            set->fabric_secret, (int64_t)count, few ? BP_LIMIT_LEAST : BP_LIMIT_MOST,
+            few ? SECRET_LEAST : SECRET_MOST);
     }
     options->launcher.secret = secret;
     options->launcher.secret_bytes = count;

@@ -74,6 +74,23 @@ static bp_status read_pooling(exporting *e)
     return BP_OK;
 }
 
+/* A model without a head makes vectors: that of sentence-transformers, or one whose class, in the
+ * config.json at `path`, is the model alone. */
+static bp_status take_bare(exporting *e, const char *path)
+{
+    model_files *m = &e->m;
+    char modules[BP_STORE_PATH_MAX];
+    bool found = false, bare = false;
+    BP_TRY(bp_storage_join(modules, m->set->model, bp_embedder_files[0], &m->error));
+    const bool listed = m->store->exists(m->store, modules, &found) == BP_OK && found;
+    BP_TRY(bp_hf_config_bare(m->store, path, m->work.memory, &bare, &m->error));
+    if (listed || bare) {
+        m->config.task = BP_TASK_EMBEDDING;
+        m->config.classes = bp_family_count(&m->config, BP_ROLE_WIDTH);
+    }
+    return listed ? read_pooling(e) : BP_OK;
+}
+
 /* Reads config.json and matches the weights. */
 static bp_status open_model(exporting *e)
 {
@@ -94,12 +111,7 @@ static bp_status open_model(exporting *e)
                             set->model);
     }
     BP_TRY(bp_hf_config_read(m->store, path, m->work.memory, &m->config, &m->error));
-    BP_TRY(bp_storage_join(path, set->model, bp_embedder_files[0], &m->error));
-    if (m->store->exists(m->store, path, &found) == BP_OK && found) {
-        m->config.task = BP_TASK_EMBEDDING; /* there is no head */
-        m->config.classes = bp_family_count(&m->config, BP_ROLE_WIDTH);
-        BP_TRY(read_pooling(e));
-    }
+    BP_TRY(take_bare(e, path));
     BP_TRY(bp_hf_find(m->store, set->model, e->weights, &found, &m->error));
     if (!found && !gguf) {
         return bp_error_set(&m->error, BP_ERR_DATA, where,

@@ -421,6 +421,15 @@ bp_status bp_hf_config_read(bp_store *store, const char *path, void *scratch,
     return BP_OK;
 }
 
+bp_status bp_hf_config_bare(bp_store *store, const char *path, void *scratch, bool *bare,
+                            bp_error *error)
+{
+    reading r = {.family = NULL};
+    BP_TRY(hf_config_open(store, path, scratch, &r, read_document, error));
+    *bare = r.bare && r.config.task < BP_TASK_CLASSES;
+    return BP_OK;
+}
+
 static bp_status read_kind(reading *r, bp_storage_reader *reader, char *scratch)
 {
     return read_once(r, reader, scratch, READ_KIND);

@@ -25,6 +25,10 @@
 bp_status bp_hf_config_read(bp_store *store, const char *path, void *scratch,
                             bp_model_config *config, bp_error *error) BP_MUST_CHECK;
 
+/* Whether the model of such a file is one without a head: its class is BertModel, or LlamaModel. */
+bp_status bp_hf_config_bare(bp_store *store, const char *path, void *scratch, bool *bare,
+                            bp_error *error) BP_MUST_CHECK;
+
 /* What else a directory says of a cross-encoder of sentence-transformers 6: whether
  * config_sentence_transformers.json is of one, whose model of one class then ranks
  * (BP_TASK_RANKING), and what becomes of its logits. As bp_hf_config_read. */
