@@ -60,6 +60,6 @@ expect 2 'goes with causal-lm and masked-lm' plan --model tiny-bert --task class
 expect 2 'goes with causal-lm and masked-lm' plan --model tiny --task orpo --token-accuracy
 expect 2 'recurrent net.s logits' plan --model tiny-gru --token-accuracy
 awk 'BEGIN { for (i = 0; i < 20; i++) printf "%d\tale %d\n", i % 2, i }' >"$work/rows.tsv"
-expect 2 'token_accuracy: unknown value' train --model tiny-bert --task classification --num-labels 2 --data "$work/rows.tsv" \
+expect 2 'unknown metric of this task: found "token_accuracy", expected loss, accuracy' train --model tiny-bert --task classification --num-labels 2 --data "$work/rows.tsv" \
     --validation-split 0.3 --metric-for-best-model token_accuracy --load-best-model-at-end --output-dir "$work/x"
 finish

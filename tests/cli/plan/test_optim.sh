@@ -20,10 +20,10 @@ same() { [[ $1 == "$2" ]]; check $? "$3 ($1, $2)"; }
 differ() { [[ $1 != "$2" ]]; check $? "$3 ($1)"; }
 
 # What is no rule, and no form of gradient release.
-expect 2 '^bedplate: adamwhat: unknown value of --optim: expected sgd, .*apollo_mini$' plan --model tiny --optim adamwhat
-expect 2 '^bedplate: loin: unknown value of --optim: expected sgd, ' plan --model tiny --optim loin
-expect 2 '^bedplate: lio: unknown value of --optim: the nearest is lion$' plan --model tiny --optim lio
-expect 2 '^bedplate: nothing: unknown value of --optim: expected sgd, .*apollo_mini$' plan --model tiny --optim nothing
+expect 2 '^bedplate: --optim: unknown value: found "adamwhat", expected sgd, .*apollo_mini$' plan --model tiny --optim adamwhat
+expect 2 '^bedplate: --optim: unknown value: found "loin", expected sgd, ' plan --model tiny --optim loin
+expect 2 '^bedplate: --optim: unknown value: found "lio": the nearest is lion$' plan --model tiny --optim lio
+expect 2 '^bedplate: --optim: unknown value: found "nothing", expected sgd, .*apollo_mini$' plan --model tiny --optim nothing
 expect 2 '^bedplate: --gradient-release: no such value: found "often", expected exact' \
     plan --gradient-release often --model tiny
 

@@ -133,7 +133,7 @@ expect 2 'early-stopping-patience: the option needs --eval-data' train --model t
     --max-seq-length 16 --output-dir "$work/x" --early-stopping-patience 2
 expect 2 'early-stopping-patience: the option needs --eval-steps' "${common[@]}" --output-dir "$work/x" \
     --early-stopping-patience 2 --eval-steps 0
-expect 2 'accuracy: unknown value of --metric-for-best-model for this task: expected loss, perplexity, bits_per_token' \
+expect 2 '--metric-for-best-model: unknown metric of this task: found "accuracy", expected loss, perplexity, bits_per_token' \
     "${common[@]}" --output-dir "$work/x" --metric-for-best-model accuracy
 expect 2 'early-stopping-patience: the option needs .*--eval-strategy epoch' "${common[@]}" --output-dir "$work/x" \
     --early-stopping-patience 2 --eval-strategy no

@@ -55,7 +55,7 @@ static int unknown_command(const char *name)
     for (const command *v; count < COMMANDS_MOST && (v = command_at(count)) != NULL; count++) {
         names[count] = v->name;
     }
-    options_unknown("command", name, names, count);
+    options_unknown(NULL, "command", name, names, count);
     return 2;
 }
 

@@ -106,9 +106,10 @@ void options_print(const settings *set);
 /* "train" of its bit. */
 const char *command_name(unsigned bit);
 
-/* Complains about an unknown word, naming the nearest of `candidates` if one is near: true. */
-bool options_unknown(const char *what, const char *found, const char *const *candidates,
-                     uint32_t count);
+/* Complains about an unknown word, naming the nearest of `candidates` if one is near: true.
+ * `of`: the option whose value it is; NULL: `found` is what the message begins with. */
+bool options_unknown(const char *of, const char *what, const char *found,
+                     const char *const *candidates, uint32_t count);
 
 /* Complains about an unknown option of `length` bytes of a command: which commands take it, or the
  * nearest name. `where`: the line of a file that has it; NULL: the command line. */

@@ -289,15 +289,16 @@ static uint32_t show_sections(const command *v, const char *word)
     return count;
 }
 
-/* Names of other programs that have to do with a word. */
-static uint32_t show_synonyms(const command *v, const char *word)
+/* Names of other programs that have to do with a word; those that are only answered where `all`. */
+static uint32_t show_synonyms(const command *v, const char *word, bool all)
 {
     const synonym *row;
     const char *heading = "Names of other programs";
     uint32_t count = 0;
     for (uint32_t i = 0; (row = synonym_at(i)) != NULL; i++) {
         const bool own = row->name != NULL && strcmp(row->name, row->other) == 0;
-        if (own || !synonym_applies(row, v->bit) || !show_has(row->other, word)) {
+        if (own || (row->name == NULL && !all) || !synonym_applies(row, v->bit) ||
+            !show_has(row->other, word)) {
             continue;
         }
         show_heading(&heading);
@@ -328,7 +329,8 @@ int options_help(const command *v, const char *topic)
         return 0;
     }
     if (!brief) {
-        const uint32_t found = show_sections(v, topic) + show_synonyms(v, topic);
+        uint32_t found = show_sections(v, topic);
+        found += show_synonyms(v, topic, found == 0);
         if (found == 0) {
             output_print(stderr,
                          "bedplate: --help: no option of %s has this word: found \"%s\"\n"

@@ -60,20 +60,28 @@ static void nearest_try(nearest *n, const char *word)
     }
 }
 
-bool options_unknown(const char *what, const char *found, const char *const *candidates,
-                     uint32_t count)
+bool options_unknown(const char *of, const char *what, const char *found,
+                     const char *const *candidates, uint32_t count)
 {
     nearest n = {.found = found, .length = strlen(found)};
     for (uint32_t i = 0; i < count; i++) {
         nearest_try(&n, candidates[i]);
     }
-    output_print(stderr, "bedplate: %s: unknown %s", found, what);
+    if (of != NULL) {
+        output_print(stderr, "bedplate: %s: unknown %s: found \"%s\"", of, what, found);
+    } else {
+        output_print(stderr, "bedplate: %s: unknown %s", found, what);
+    }
     if (n.word != NULL) {
         output_print(stderr, ": the nearest is %s\n", n.word);
         return true;
     }
     for (uint32_t i = 0; i < count; i++) {
-        output_print(stderr, "%s%s", i == 0 ? ": expected " : ", ", candidates[i]);
+        output_print(stderr, "%s%s",
+                     i > 0        ? ", "
+                     : of != NULL ? ", expected "
+                                  : ": expected ",
+                     candidates[i]);
     }
     output_print(stderr, "\n");
     return false;

@@ -96,6 +96,13 @@ bool synonym_is_flag(const synonym *row)
     return at != NULL;
 }
 
+/* A truth in other words, such as 1 or yes, where the values are true and false. */
+static const char *synonym_truth(const synonym *row, const char *value)
+{
+    bool truth;
+    return synonym_is_flag(row) && option_truth(value, &truth) ? (truth ? "true" : "false") : value;
+}
+
 /* A module becomes the pattern of its parameters. */
 static bp_status synonym_module(const char *value, const char **ours)
 {
@@ -159,7 +166,8 @@ bp_status synonym_value(const synonym *row, const char *value, const char *origi
     if (strcmp(row->values, SYNONYM_PERCENT) == 0) {
         return synonym_percent(value, origin, ours);
     }
-    if (!synonym_look(row->values, value, &found, &length)) {
+    if (!synonym_look(row->values, value, &found, &length) &&
+        !synonym_look(row->values, synonym_truth(row, value), &found, &length)) {
         output_print(stderr, "bedplate: %s: no such value: found \"%s\", expected ", origin, value);
         synonym_expected(row->values);
         return BP_ERR_USAGE;

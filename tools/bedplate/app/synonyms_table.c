@@ -51,7 +51,7 @@ enum {
     "bf16=--bf16|bfloat16=--bf16|bf16-true=--bf16|bf16-mixed=--bf16|torch.bfloat16=--bf16|"        \
     "fp16=--fp16|float16=--fp16|half=--fp16|f16=--fp16|16-mixed=--fp16|torch.float16=--fp16|"      \
     "fp32=--fp32|float32=--fp32|float=--fp32|f32=--fp32|32-true=--fp32|torch.float32=--fp32|"      \
-    "no=--fp32|fp8=!see --weight-dtype fp8, --tape-dtype fp8 and --product-dtype fp8|"             \
+    "no=--fp32|none=--fp32|fp8=!see --weight-dtype fp8, --tape-dtype fp8 and --product-dtype fp8|" \
     "auto=!name the precision: --bf16, --fp16 or --fp32 (the default)"
 #define OPTIMIZERS                                                                                 \
     "adamw_torch=adamw|adamw_torch_fused=adamw|adamw_torch_xla=adamw|adamw_torch_npu_fused=adamw|" \
@@ -74,7 +74,15 @@ enum {
     "apollo_adamw=!the nearest is apollo|"                                                         \
     "apollo_adamw_layerwise=!the nearest is apollo with --gradient-release|"                       \
     "stable_adamw=!the nearest is adamw|"                                                          \
-    "sophia=!the nearest is ademamix|prodigy=!the nearest is schedule_free_adamw|*"
+    "sophia=!the nearest is ademamix|prodigy=!the nearest is schedule_free_adamw|"                 \
+    "ao_adamw_8bit=adamw_8bit|ao_adamw_4bit=adamw_4bit|adopt_adamw=adopt|optimi_adamw=adamw|"      \
+    "flash_adamw=adamw|flash_adam=adam|flash_sgd=sgd|flash_lion=lion|torch.optim.adamw=adamw|"     \
+    "torch.optim.sgd=sgd|torch.optim.adam=adam|bitsandbytes.optim.adamw8bit=adamw_8bit|"           \
+    "bitsandbytes.optim.pagedadamw8bit=adamw_8bit|bitsandbytes.optim.pagedadamw=adamw|"            \
+    "ao_adamw_fp8=!the nearest is adamw_8bit|dion=!the nearest is muon|"                           \
+    "sinkgd=!the nearest is muon|came_pytorch=!the nearest is adafactor|"                          \
+    "came=!the nearest is adafactor|q_galore_adamw8bit=!the nearest is apollo_8bit|"               \
+    "torchao.optim.cpuoffloadoptimizer=!--offload file:PATH:BYTES --offload-what states|*"
 #define SCHEDULES                                                                                  \
     "cosine_annealing=cosine|cosine_decay=cosine|wsd=warmup_stable_decay|none=constant|"           \
     "reduce_lr_on_plateau=!schedules are known beforehand: the nearest is cosine, with "           \
@@ -110,6 +118,21 @@ static const synonym table[] = {
     VALUES("gradient-checkpointing", "gradient-checkpointing",
            "unsloth=!that offloads activations: see auto, and --offload-what checkpoints|*"),
     VALUES("resume", "resume", "must=true|allow=auto|never=false|*"),
+    VALUES("scale-rewards", "scale-rewards", "true=group|false=none|*"),
+    VALUES("loss-type", "loss-type",
+           "nll=!that is causal-lm's loss: leave it out|"
+           "chunked_nll=!that is causal-lm's loss: leave it out; see --loss-chunk-rows|"
+           "sft=!that is --task causal-lm|kto=!that is --task kto|orpo=!that is --task orpo|"
+           "simpo=!that is --task simpo|dpo=sigmoid|kto_pair=!the nearest is --task kto|"
+           "robust=!--loss-type sigmoid with --label-smoothing F|"
+           "sigmoid_norm=!the nearest is --task simpo|apo_zero=!the nearest is sigmoid|"
+           "apo_down=!the nearest is sigmoid|bco_pair=!the nearest is --task kto|"
+           "apo_zero_unpaired=!the nearest is --task kto|sppo_hard=!the nearest is ipo|"
+           "exo_pair=!the nearest is sigmoid|nca_pair=!the nearest is sigmoid|"
+           "aot=!the nearest is sigmoid|aot_unpaired=!the nearest is --task kto|"
+           "aot_pair=!the nearest is sigmoid|discopop=!the nearest is sigmoid|"
+           "dft=!not implemented: causal-lm has one loss|vespo=!the nearest is sapo|*"),
+    ONLY_VALUES(GENERATES, "seed", "seed", "-1=!every text can be drawn again: give a number|*"),
     VALUES("data-format", "data-format", "parquet=!convert it to JSON lines first|*"),
     VALUES("save-dtype", "save-dtype",
            "bfloat16=bf16|float16=fp16|half=fp16|float32=fp32|float=fp32|auto=source|*"),
@@ -1064,9 +1087,161 @@ static const synonym table[] = {
               "nothing is compiled: leave it out"),
     ONLY_NEAR(GENERATES, "escape", "escapes are the shell's: leave it out"),
     ONLY_NEAR(GENERATES, "cpu-mask|prio", "--threads N"),
+
+    /* What configurations of axolotl, torchtune, TRL, Unsloth and llama.cpp also name. */
+    NEAR("field*|message-field*|message-property*|roles|logprobs-field",
+         "--text-column and --label-column name columns; docs/getting-started/models-and-data.md "
+         "names the others"),
+    NEAR("type|ds-type|input-format|no-input-format|prompt-format|chosen-format|rejected-format|"
+         "completion-format|system-format|prompt-template|step-separator",
+         "columns decide the form of rows: see --data-format and --chat-template"),
+    NEAR("roles-to-train|train-on-eo*|split-thinking|template-thinking-key|masked|masking-strategy",
+         "--loss-on assistant trains the answers, each with the end of its turn"),
+    NEAR("drop-system-message", "leave system messages out of the rows"),
+    NEAR("bos-token|unk-token|eot-tokens|additional-special-tokens|add-eos|add-bos",
+         "the tokenizer's files name them"),
+    NEAR("tokenizer-config|tokenizer-revision|tokenizer-save*|tokenizer-use*|fix-tokenizer|"
+         "fix-untrained-tokens|reinit-weights|vocab-path|merges-path|processor-*",
+         "--tokenizer DIR takes the directory of the tokenizer's files"),
+    NEAR("is-mistral-derived-model|is-falcon-derived-model|is-qwen-derived-model|type-of-model|"
+         "auto-model|trainer-cls|cls-model-config|is-vlm|"
+         "use-exact-model-name|experts-implementation",
+         "the model's config.json names its type: leave it out"),
+    NEAR("overrides-of*|norm-eps|num-kv-heads|num-heads|embed-dim|intermediate-dim|attn-dropout",
+         CONFIG),
+    NEAR("revision-of-model|model-url|-mu|docker-repo|-dr|source", DOWNLOAD),
+    NEAR("offline|-cl|-hft|cache-list", "Bedplate uses no network: leave it out"),
+    NEAR("completion-bash", "`bedplate completion bash`"),
+    NEAR("peft-autocast*|peft-ensure*|peft-layer-rep*|lora-embedding-kernel|loftq-bits|"
+         "qlora-sharded*",
+         "adapters begin as in PEFT's default: leave it out"),
+    SAME("peft-layers-pattern", "layers-pattern"),
+    SAME("peft-trainable-token-indices", "trainable-token-indices"),
+    SAME("lora-rank-pattern", "rank-pattern"),
+    SAME("lora-alpha-pattern", "alpha-pattern"),
+    SAME("lora-weights|adapter-checkpoint", "adapter"),
+    NEAR("load-in-fp8|qat*|qat-scheme|quantizer|groupsize|group-size|activation-dtype|"
+         "weight-dtype-*|fake-quant*|quantize-embedding|quantize-moe*|model-quantization*|imatrix*",
+         "--load-in-4bit or --load-in-8bit quantises a frozen base; fp8: see --weight-dtype"),
+    NEAR("fp32-norms|fp32-norm-classes|fp32-norm*", "norms are computed in fp32: leave it out"),
+    NEAR("model-dtype|float32-mixed-precision", "--bf16, --fp16 or --fp32 (the default)"),
+    NEAR("layer-offloading", "--offload file:PATH:BYTES --offload-what weights"),
+    NEAR("selective-checkpointing|recompute-layer-types",
+         "--gradient-checkpointing selective:NAMES"),
+    NEAR("chunked-cross-entropy*|dpo-use-liger*|use-liger-loss|tiled-mlp*",
+         "the nearest is --loss-chunk-rows: logits exist in chunks"),
+    NEAR("deepcompile|fullgraph|use-kernels|fused-attn*|large-head*|gc-collect-steps|use-flex",
+         "nothing is compiled: see --kernels"),
+    NEAR("sage-*|flex-attn*|gemma4-hybrid*|scaling-softmax*",
+         "there is one attention, in tiles: leave it out"),
+    SAME("gpu-memory", "arena"),
+    NEAR("gpu-memory-limit", "--arena 20GiB is the memory that a run may take"),
+    NEAR("dp-replicate*|reshard-after*|state-dict-type|final-state-dict*|sync-module*|"
+         "transformer-layer-cls*|auto-wrap*|use-orig-params|cpu-ram-efficient*|mixed-precision-"
+         "policy|"
+         "cpu-offload-pin*|memory-efficient-fsdp*|use-distributed-state*",
+         "see --shard (parameters is FSDP's full shard)"),
+    NEAR("ray-*|use-ray|resources-per-worker|parallel-method",
+         "one rank for each GPU: mpirun or torchrun, see --fabric and --shard"),
+    NEAR("use-mlflow|use-trackio|use-otel*|otel*", "the nearest is --report-to tensorboard"),
+    NEAR("gradio*", "`bedplate generate --chat` talks with the model"),
+    NEAR("bench-*|do-bench*|do-causal-lm-eval|num-fewshot|log-samples|num-sample-generations",
+         "evaluations are losses and metrics of --data: see --predictions"),
+    ONLY_NEAR(COMMAND_EVAL, "limit|metric|metrics",
+              "the task decides the metrics; shorten the file of --data, or --validation-split F"),
+    ONLY_NEAR(COMMAND_EVAL, "output-path|output-dir", "--predictions FILE writes each row"),
+    NEAR("generate-samples|generate-max-len|generation-*|num-generation-samples|"
+         "dpo-generate-during-eval",
+         "evaluations generate nothing: `bedplate generate` does"),
+    NEAR("save-first-step|trigger-file-path|save-sliding*",
+         "--save-steps N; a signal saves too: see --on-usr1"),
+    SAME("keep-last-n-checkpoints", "save-total-limit"),
+    SAME("save-every-n-steps", "save-steps"),
+    SAME("base-model-path|base-model-id", "model"),
+    SAME("batch-size-val", "per-device-eval-batch-size"),
+    NEAR("push-dataset-to-hub|push-gguf", HUB),
+    NEAR("save-every-n-epochs", "--save-strategy epoch"),
+    NEAR("skip-prepare*|dataset-prepared*|num-dataset-shards*|shards|shards-idx|preprocess-*|"
+         "is-preprocess|include-tkps|total-num-tokens|total-supervised*|partition|subset",
+         "--data takes whole files, and nothing is prepared: leave it out"),
+    NEAR("streaming-multipack*|pretrain-multipack*|max-packed*|use-pose|pose-*",
+         "--packing-strategy chooses how documents become rows"),
+    NEAR("lr-groups|dion-*", "--param-override 'GLOB: lr=F' sets a rate for some parameters"),
+    NEAR("adam-beta3|adam-epsilon2", "--optim ademamix --optim-args beta3=F; others have no third"),
+    NEAR("jagged-*", "not implemented: the nearest is --lora-r"),
+    NEAR("qgalore*", "the nearest is --optim apollo_8bit"),
+    SAME("dpo-loss-type", "loss-type"),
+    NEAR("dpo-loss-weights", "one loss at a time: --loss-type"),
+    NEAR("dpo-norm-loss", "the nearest is --task simpo"),
+    NEAR("dpo-padding-free|dpo-use-logits*", "the nearest is --packing, and --length-buckets"),
+    NEAR("process-reward-model", "not implemented: the nearest is --reward-model"),
+    SAME("reward-model-name-or-path", "reward-model"),
+    VALUES("reward-funcs", "reward",
+           "think_format_reward=think|accuracy_reward=!the nearest are --reward boxed and number|"
+           "reasoning_accuracy_reward=!the nearest are --reward think and boxed|"
+           "get_soft_overlong_punishment=!--reward overlong:LONGEST,ROOM|"
+           "*"),
+    NEAR("reward-functions|rollout-func|reward-num-workers",
+         "--reward NAME scores completions; --reward-command runs yours"),
+    SAME("grpo-samples|n-samples-per-prompt", "num-generations"),
+    SAME("max-generated-tokens|response-length", "max-completion-length"),
+    SAME("kl-coeff|kl-coef", "beta"),
+    NEAR("advantage-estimator",
+         "--loss-type grpo, rloo or reinforce_plus_plus; see --scale-rewards"),
+    NEAR("whiten-rewards|use-whitening", "the nearest is --scale-rewards batch"),
+    NEAR("cliprange|clip-range", "--epsilon F bounds the ratios"),
+    NEAR("num-ppo-epochs|ppo-epochs", "--num-iterations N steps on the same completions"),
+    NEAR("ppo*|vf-coef|value-*|cliprange-value|lam|total-episodes|kl-estimator|gae*",
+         "PPO is not implemented: the nearest is --task grpo, which needs no value model"),
+    NEAR("async-prefetch|replay-*|reroll-*|use-data-producer|prefetch-depth|steps-before-weight*|"
+         "skip-zero-adv*|streaming-partial*|streaming-min*",
+         "a step learns its own completions: see --num-generations and --num-iterations"),
+    ONLY_NEAR(LEARNS, "top-p|top-k|min-p|repetition-penalty",
+              "completions are drawn from the model's own distribution: see --temperature"),
+    NEAR("ref-adapter-name|model-adapter-name|ref-checkpointer",
+         "the reference is the model without adapters: see --ref-model"),
+    NEAR("lmbda|seq-kd|kd-loss*", "see --distill-alpha and --distill-temperature"),
+    NEAR("max-shard-size|safe-serialization|save-function|save-peft-format|state-dict",
+         "safetensors is the one format: leave it out"),
+    ONLY(EXPORTS, "save-directory", "to"),
+    ONLY_NEAR(EXPORTS, "token-embedding-type|output-tensor-type", "the nearest is --save-quant"),
+    ONLY_NEAR(COMMAND_EMBED, "truncate-dim",
+              "cut the vectors afterwards: they have the model's width"),
+    ONLY_NEAR(COMMAND_EMBED, "convert-to-*|output-value|show-progress-bar",
+              "--output FILE.npy or FILE.jsonl decides the form"),
+    ONLY_NEAR(COMMAND_EMBED, "prompt|instruction",
+              "--prompt-name NAME takes a prompt of config_sentence_transformers.json"),
+
+    /* More of llama.cpp. */
+    ONLY_NEAR(GENERATES, "-j|json-schema-file|-jf|logit-bias|-l|backend-sampling|-bs",
+              "not implemented: texts are not constrained"),
+    ONLY_NEAR(GENERATES, "sampler-seq|top-nsigma|adaptive-*",
+              "not implemented: see --top-k, --top-p and --min-p"),
+    ONLY_NEAR(GENERATES, "-no-cnv|-st|skip-chat*",
+              "--chat answers a line of standard input at a time"),
+    ONLY_NEAR(GENERATES, "-e|-mli|in-prefix-bos|display-prompt",
+              "see --no-stream, --output-ids and --json for what is printed"),
+    ONLY_NEAR(GENERATES, "system-prompt-file|-sysf", "--system \"$(cat FILE)\""),
+    ONLY_NEAR(GENERATES, "binary-file|-bf", "--prompt \"$(cat FILE)\""),
+    ONLY_NEAR(GENERATES, "context-shift|no-context-shift|swa-full",
+              "--context N is of the whole conversation: leave it out"),
+    ONLY(GENERATES, "-dev", "device"),
+    ONLY_NEAR(GENERATES, "list-devices", "`bedplate devices`"),
+    ONLY_NEAR(GENERATES,
+              "-mg|-sm|-ts|-ot|override-tensor|cpu-moe|n-cpu-moe|-cmoe|-ncmoe|op-offload",
+              "--device names one GPU, which has the whole model"),
+    ONLY_NEAR(GENERATES,
+              "-ctk|-ctv|-nkvo|kv-offload|defrag-thold|direct-io|load-mode|-lm|repack|"
+              "no-repack|no-host|fit|fit-*|-fit",
+              "memory is planned: leave it out"),
+    ONLY_NEAR(GENERATES, "parallel|-np", "--num-return-sequences N draws several texts"),
+    ONLY_NEAR(GENERATES, "-tb|-C|-Cr|cpu-range|cpu-strict|poll", "--threads N"),
+    ONLY_NEAR(GENERATES, "control-vector*", "not implemented: --adapter takes adapters"),
+    ONLY_NEAR(GENERATES, "perf|no-perf|-lv|verbosity|log-colors|log-verbose|log-timestamps",
+              "see --no-stream, --output-ids and --json for what is printed"),
 };
 
-enum { ROWS = sizeof table / sizeof table[0], ROWS_MAX = 1280, NAMES_BYTES = 24576 };
+enum { ROWS = sizeof table / sizeof table[0], ROWS_MAX = 1664, NAMES_BYTES = 32768 };
 
 /* The table with a row for each name, which is made once. */
 static struct {

@@ -446,7 +446,7 @@ bp_status metric_choose(const settings *set, const bp_spec *spec, metric_choice 
         }
         names[count++] = rows[i].name;
     }
-    options_unknown("value of --metric-for-best-model for this task", asked, names, count);
+    options_unknown("--metric-for-best-model", "metric of this task", asked, names, count);
     return BP_ERR_USAGE;
 }
 

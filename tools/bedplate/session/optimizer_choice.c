@@ -82,7 +82,7 @@ bp_status optimizer_resolve(settings *set)
 #define OPTIMIZER(kind, rule, optimizer, codec, defaults) #optimizer,
 #include "core/ops/rules.def"
         };
-        options_unknown("value of --optim", set->optimizer, names, sizeof names / sizeof names[0]);
+        options_unknown("--optim", "value", set->optimizer, names, sizeof names / sizeof names[0]);
         return BP_ERR_USAGE;
     }
     optimizer_choice_resolve(optimizer, set, "adam-beta1", optimizer->defaults->beta1, &set->beta1);

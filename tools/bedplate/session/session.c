@@ -178,8 +178,9 @@ static bp_status no_model(session *s)
     while (count < 64 && (preset = bp_preset_at(count)) != NULL) {
         names[count++] = preset->name;
     }
-    const bool near = options_unknown(
-        "model: no directory with a config.json, no GGUF file, and no preset", model, names, count);
+    const bool near =
+        options_unknown(NULL, "model: no directory with a config.json, no GGUF file, and no preset",
+                        model, names, count);
     if (!near && strchr(model, '-') != NULL && strspn(model, HUB_NAME) == strlen(model) &&
         strchr(model, '/') == NULL) { /* as the hub's oldest models are called */
         output_print(stderr, "try: hf download %s --local-dir %s\n", model, model);

@@ -330,6 +330,6 @@ int cmd_completion(const settings *set)
             return 0;
         }
     }
-    options_unknown("shell", set->words.item[0], shells, 3);
+    options_unknown(NULL, "shell", set->words.item[0], shells, 3);
     return 2;
 }
