@@ -92,6 +92,28 @@ for words in 'Loss (line) and evaluation loss (dots)' 'Evaluation: accuracy' 'Ev
     grep -qF -- "$words" <<<"$text"
     check $? "the page has: $words" "$text"
 done
+# The smoothed curve is the mean of both sides, 0.8^d at a distance of d: it does not lag behind the loss.
+python3 - "$work/one.html" >"$work/smooth" 2>&1 <<'P'
+import re, sys
+page = open(sys.argv[1]).read()
+raw, smooth = re.search(r'data-name="loss".*?data-y="([^"]*)" points="([^"]*)"/><polyline class="smooth r0" points="([^"]*)"', page).group(1, 3)
+y = [float(v) for v in raw.split()]
+drawn = [float(p.split(',')[1]) for p in smooth.split()]
+line = [float(p.split(',')[1]) for p in re.search(r'data-name="loss".*?points="([^"]*)"/>', page).group(1).split()]
+# Pixels are a linear function of values where the axis is linear, of their logarithms where it is not.
+import math
+log = 'data-log="1"><h2>Loss' in page
+f = math.log if log else float
+low, high = y.index(min(y)), y.index(max(y))
+scale = (line[low] - line[high]) / (f(y[low]) - f(y[high]))
+for i in range(len(y)):
+    w = [0.8 ** abs(i - j) for j in range(len(y))]
+    mean = sum(a * b for a, b in zip(w, y)) / sum(w)
+    assert abs(drawn[i] - line[low] - scale * (f(mean) - f(y[low]))) < 0.5, (i, drawn[i])
+P
+check $? "the smoothed loss" "$(cat "$work/smooth")"
+! grep -q 'class="e".*Ended with exit code 0' "$work/one.html" && grep -q 'class="e".*Stopped by SIGTERM' "$work/one.html"
+check $? "a good end is no mark on the curves, a signal is"
 for words in 'Evaluation: f1' 'Evaluation: up' 'eval: ' nan NaN; do
     ! grep -qwF -- "$words" <<<"$text"
     check $? "and not: $words" "$(grep -F -- "$words" <<<"$text")"

@@ -50,7 +50,6 @@ while read -r data want; do
     said tiny-bert "$data" "$want"
 done <<'END'
 words.jsonl token-classification, from columns tokens and ner_tags
-squad.jsonl question-answering, from columns question and context
 pairs.jsonl embedding, from 2 texts a row
 score.jsonl embedding, from 2 texts a row with a score
 nli.jsonl classification, 3 classes, from column label
@@ -68,6 +67,9 @@ corpus.txt masked-lm, from plain text
 table.csv classification, 2 classes, from column Sentiment
 bare.tsv classification, 2 classes, from column 1
 END
+mkdir "$work/words"
+cp tests/golden/answers/config.json tests/golden/tokenizers/bert_uncased/tokenizer.json "$work/words"
+said "$work/words" squad.jsonl 'question-answering, from columns question and context'
 # A causal model judges labelled rows by its last token, and never leaves labels out in silence.
 while read -r data want; do
     said tiny "$data" "$want"
@@ -75,8 +77,6 @@ done <<'END'
 five.jsonl classification, 5 classes, from column label
 names.jsonl classification, 2 classes, from column label
 real.jsonl regression, from column label
-chat.jsonl causal-lm, from column messages
-share.jsonl causal-lm, from column conversations
 prefer.jsonl dpo, from columns chosen and rejected
 kto.jsonl kto, from columns completion and label
 prompt.jsonl causal-lm, from columns prompt and completion
@@ -84,6 +84,8 @@ edu.jsonl causal-lm, from column text
 corpus.txt causal-lm, from plain text
 table.csv classification, 2 classes, from column Sentiment
 END
+said tiny chat.jsonl 'causal-lm, from column messages' --chat-template chatml
+said tiny share.jsonl 'causal-lm, from column conversations' --chat-template chatml
 run train --model tiny --data "$work/five.jsonl" "${small[@]}" --max-steps 2 --output-dir "$work/m" --json
 [[ $code -eq 0 && $(json task) == classification && $(json num_labels) == 5 ]] && grep -q '^bedplate: task: classification, 5 classes, from column label$' <<<"$err"
 check $? "and is trained so" "$code $out$err"

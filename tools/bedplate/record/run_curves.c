@@ -13,7 +13,7 @@
  * of its ends an axis is logarithmic. */
 enum { SMOOTHED = 50, DOTTED = 200, LOGARITHMIC = 30 };
 
-#define SMOOTHING 0.9 /* the script begins with it too */
+#define SMOOTHING 0.8 /* the script begins with it too */
 
 /* A curve of each run, or with `dots` one of evaluations. */
 typedef struct curve_set {
@@ -87,16 +87,27 @@ static void curve_numbers(bp_text *t, const char *name, const double *value, uin
     bp_text_char(t, '"');
 }
 
-/* points=".." of a curve; with a weight of its moving average, which begins without a bias. */
+/* The mean of the values around number i, weight^d at a distance of d on both sides: a mean of the
+ * earlier ones alone would lag behind a curve that falls, above its evaluations. */
+static double curve_average(const view_curve *c, uint32_t i, double weight)
+{
+    double sum = c->value[i], all = 1, part = weight;
+    for (uint32_t d = 1; part > 1e-4 && d < c->count; d++, part *= weight) {
+        sum += i >= d ? part * c->value[i - d] : 0;
+        all += i >= d ? part : 0;
+        sum += d < c->count - i ? part * c->value[i + d] : 0;
+        all += d < c->count - i ? part : 0;
+    }
+    return sum / all;
+}
+
+/* points=".." of a curve, smoothed with a weight. */
 static void curve_points(bp_text *t, const plot *p, const view_curve *c, double weight)
 {
-    double sum = 0, rest = 1;
     bp_text_string(t, " points=\"");
     for (uint32_t i = 0; i < c->count; i++) {
-        sum = weight * sum + (1 - weight) * c->value[i];
-        rest *= weight;
         bp_text_string(t, i > 0 ? " " : "");
-        plot_pair(t, p, c->step[i], sum / (1 - rest));
+        plot_pair(t, p, c->step[i], curve_average(c, i, weight));
     }
     bp_text_char(t, '"');
 }
@@ -166,6 +177,17 @@ static void curve_dots(bp_text *t, const plot *p, const curve_set *set, uint32_t
     }
 }
 
+/* Whether a run has points in a chart: only then its events are marked there. */
+static bool curve_has(const curve_chart *chart, uint32_t run)
+{
+    bool has = false;
+    for (uint32_t s = 0; !has && s < chart->set_count; s++) {
+        const view_curve *c = curve_of(&chart->sets[s], run);
+        has = c != NULL && c->count > 0;
+    }
+    return has;
+}
+
 /* Saves are too many to be marked; what else happened is a line with its sentence. */
 static void curve_marks(bp_text *t, const plot *p, const run_view *v, uint32_t run)
 {
@@ -206,7 +228,9 @@ static void curve_chart_put(bp_text *t, const curve_chart *chart)
     bp_text_string(t, "</h2>\n");
     plot_begin(t, &p, chart->title);
     for (uint32_t i = 0; chart->eventful && i < sets[0].count; i++) {
-        curve_marks(t, &p, &sets[0].views[i], i);
+        if (curve_has(chart, i)) {
+            curve_marks(t, &p, &sets[0].views[i], i);
+        }
     }
     plot_paths(t);
     for (uint32_t s = 0; s < chart->set_count; s++) {

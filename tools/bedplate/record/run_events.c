@@ -238,9 +238,12 @@ void run_events_sentence(bp_text *t, const view_event *e)
 
 bool run_events_marked(const view_event *e)
 {
+    double code = 0;
+    (void)view_number(e->text, "code", &code);
+    const bool well = strcmp(e->kind, "exit") == 0 && !(code > 0);
     return strcmp(e->kind, "save") != 0 && strcmp(e->kind, "plan") != 0 &&
            strcmp(e->kind, "start") != 0 && strcmp(e->kind, "replay") != 0 &&
-           strcmp(e->kind, "eval") != 0;
+           strcmp(e->kind, "eval") != 0 && !well;
 }
 
 static void events_row_begin(bp_text *t, const char *date, uint64_t step)

@@ -6,7 +6,8 @@
 #include "arena/text.h"
 #include "tools/bedplate/record/run_view.h"
 
-/* Whether curves mark the event: not what each run has, nor saves, which are many. */
+/* Whether curves mark the event: not what each run has, such as a good end, nor saves, which are
+ * many. */
 bool run_events_marked(const view_event *e);
 
 /* What happened, as HTML: "Saved a checkpoint in 0.25 s." */

@@ -39,7 +39,7 @@ static const char page_rules[] =
     ".bars div{display:flex;height:20px;background:var(--card);overflow:hidden}\n"
     ".long{max-height:460px;overflow-y:auto}td.d{white-space:nowrap;color:var(--soft)}"
     "tr.d td{background:#8883}td,th{vertical-align:top}td{overflow-wrap:break-word}"
-    "code{overflow-wrap:anywhere}summary{cursor:pointer;color:var(--soft);margin:6px 0}\n"
+    "code,td.a{overflow-wrap:anywhere}summary{cursor:pointer;color:var(--soft);margin:6px 0}\n"
     "</style>\n<link rel=\"icon\" href=\"data:,\">\n";
 
 static void page_real(bp_text *t, double value, unsigned digits)
@@ -430,8 +430,9 @@ static void page_machine(bp_text *t, const run_view *v)
         if (view_text(v->start, keys[i], value, sizeof value)) {
             bp_text_string(t, "<tr>");
             page_cell(t, keys[i]);
-            page_cell(t, value);
-            bp_text_string(t, "</tr>\n");
+            bp_text_string(t, "<td class=\"a\">");
+            bp_text_html(t, value);
+            bp_text_string(t, "</td></tr>\n");
         }
     }
     bp_text_string(t, "<tr><td>chain of the record</td><td><code>");

@@ -265,7 +265,9 @@ static bp_status find_model(session *s)
         s->names.count = 0; /* those of other classes */
     }
     const bp_task task = s->spec.config.task;
-    s->classes_open = set->command == COMMAND_TRAIN && silent && s->names.count == 0 &&
+    s->own_task = own;
+    s->classes_named = !silent || s->names.count > 0;
+    s->classes_open = set->command == COMMAND_TRAIN && !s->classes_named &&
                       (task == BP_TASK_CLASSES || task == BP_TASK_LABELS);
     if (task == BP_TASK_EMBEDDING) {
         BP_TRY(embedder_choose(s));

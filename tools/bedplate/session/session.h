@@ -62,6 +62,8 @@ typedef struct session {
     bp_class_names names;                      /* of the model's classes; count 0: none */
     bp_hf_module modules[BP_VECTOR_DENSE_MAX]; /* weights of its Dense modules */
     bp_embedder embedder;                      /* --task embedding: how vectors are made */
+    bp_task own_task;                          /* of the model's files, whatever the run's is */
+    bool classes_named;          /* the model's files, not the data, say which classes there are */
     bool classes_open;           /* training: the data names them, for nothing else does */
     run_tokenizer run_tokenizer; /* its tokenizer, when it was asked for */
     bp_plan plan;

@@ -26,14 +26,19 @@ uint64_t data_answered_bytes(void)
     return bp_size_align(BP_ANSWERS_SCRATCH, 64) + bp_encoder_offsets_bytes();
 }
 
+bp_status data_answered_tokenizer(const data_files *files, session *s)
+{
+    return s->run_tokenizer.kind == TOKENIZER_TOKENIZER
+               ? BP_OK
+               : bp_error_set(&s->error, BP_ERR_DATA, where,
+                              "question-answering needs a WordPiece tokenizer; give --tokenizer",
+                              files->data.source.name);
+}
+
 static bp_status begin(data_files *files, session *s, bp_answers *work, memory_block *scratch)
 {
     BP_TRY(session_open_run_tokenizer(s));
-    if (s->run_tokenizer.kind != TOKENIZER_TOKENIZER) {
-        return bp_error_set(&s->error, BP_ERR_DATA, where,
-                            "question-answering needs a WordPiece tokenizer; give --tokenizer",
-                            files->data.source.name);
-    }
+    BP_TRY(data_answered_tokenizer(files, s));
     BP_TRY(memory_take(scratch, data_answered_bytes(), false, "host memory", &s->error));
     *work =
         (bp_answers){.data = &files->data,

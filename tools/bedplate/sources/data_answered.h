@@ -9,6 +9,9 @@
 /* BP_ERR_DATA when the open files are none that hold questions. */
 bp_status data_answered_check(const data_files *files, session *s) BP_MUST_CHECK;
 
+/* BP_ERR_DATA when the run has no tokenizer of words; it was found, and need not be open. */
+bp_status data_answered_tokenizer(const data_files *files, session *s) BP_MUST_CHECK;
+
 /* Makes the token file `name` of the open files, or uses the one that is there, as data_tokenise
  * does. */
 bp_status data_answered_open(data_set *set, data_files *files, session *s,

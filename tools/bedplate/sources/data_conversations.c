@@ -207,6 +207,33 @@ static void print_outcome(const data_files *files, const bp_data_chat *work, con
     output_print(stderr, s->set->output_dir != NULL ? " in %s\n" : "\n", files->path);
 }
 
+static bp_status check_text_column(session *s)
+{
+    return s->set->text_column == NULL
+               ? BP_OK
+               : bp_error_set(&s->error, BP_ERR_USAGE, where,
+                              "the option has no effect on conversations", "--text-column");
+}
+
+bp_status data_conversations_check(data_files *files, session *s)
+{
+    bool sides = true;
+    memory_block memory;
+    BP_TRY(check_text_column(s));
+    if (data_rows(&s->spec) != BP_CHAT_ROWS) {
+        BP_TRY(look_at_first(files, s, true, &sides));
+    }
+    if (!sides) {
+        return BP_OK;
+    }
+    BP_TRY(memory_take(&memory, CHAT_CHOICE_BYTES, false, "host memory", &s->error));
+    chat_choice chosen = {.source = (char *)memory.address + BP_CHAT_TEMPLATE_SCRATCH};
+    bp_status status = take_date(s, &chosen.now);
+    status = status == BP_OK ? find_source(s, &chosen, memory.address) : status;
+    memory_give_back(&memory);
+    return status;
+}
+
 static bp_status tokenise_conversations(data_files *files, session *s, void *memory,
                                         bp_data_chat *work)
 {
@@ -250,10 +277,7 @@ bp_status data_conversations_open(data_set *set, data_files *files, session *s, 
 {
     bp_data_chat work;
     memory_block memory;
-    if (s->set->text_column != NULL) {
-        return bp_error_set(&s->error, BP_ERR_USAGE, where,
-                            "the option has no effect on conversations", "--text-column");
-    }
+    BP_TRY(check_text_column(s));
     BP_TRY(data_token_path(set, s, files->path, name));
     BP_TRY(session_open_run_tokenizer(s));
     if (s->run_tokenizer.kind == TOKENIZER_TOKENIZER) {

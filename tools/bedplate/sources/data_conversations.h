@@ -33,6 +33,10 @@ bp_chat_rows data_rows(const bp_spec *spec);
  * pairs of rows they have to hold preferences. BP_ERR_DATA: they cannot. */
 bp_status data_conversations_are(data_files *files, session *s, bool *are) BP_MUST_CHECK;
 
+/* What data_conversations_open refuses before it reads rows: no template, a date that is none. The
+ * run_tokenizer was found. */
+bp_status data_conversations_check(data_files *files, session *s) BP_MUST_CHECK;
+
 /* Makes the token file of conversations, or finds it made, and says so. */
 bp_status data_conversations_open(data_set *set, data_files *files, session *s,
                                   const char *name) BP_MUST_CHECK;

@@ -124,6 +124,53 @@ static bp_documents documents_of(const session *s)
                           .first_only = true};
 }
 
+/* Names of classes are the data's: any label that is no number is one. */
+static bp_status reading_first_row(bp_documents *documents, bp_data_reader *reader,
+                                   bp_data_format format, bool names)
+{
+    static bp_class_names found; /* large */
+    found.count = 0;
+    found.used = 0;
+    bp_label_survey survey = {.names = &found, .reading = documents->reading};
+    if (names) {
+        documents->user = &survey;
+        documents->survey = &survey;
+        documents->classes = 1; /* so that bits are classes, not floats */
+    }
+    const bp_status status = bp_documents_read(documents, reader, format, reading_scratch);
+    return survey.numbers ? BP_OK : status;
+}
+
+bp_status data_reading_first(session *s, const data_files *files)
+{
+    const bp_data *data = &files->data;
+    const bp_task task = s->spec.config.task;
+    const bool rows = data_learns_rows(&s->spec.config);
+    const bool texts = task == BP_TASK_EMBEDDING;
+    const bool names = rows && !model_task_is_number(task) && !s->classes_named;
+    bp_error error = {.code = BP_OK};
+    bp_status status = BP_OK;
+    if (data->format != BP_DATA_CSV && data->format != BP_DATA_TSV &&
+        data->format != BP_DATA_JSONL && !(texts && data->format == BP_DATA_TEXT)) {
+        return BP_OK;
+    }
+    for (uint32_t i = 0; status == BP_OK && i < data->file_count; i++) {
+        bp_documents documents = documents_of(s);
+        bp_data_reader reader = reading_reader(files, i, &error);
+        documents.form = rows || texts ? documents.form : BP_FORM_OPEN;
+        status = bp_data_reader_begin(&reader);
+        status =
+            status == BP_OK ? reading_first_row(&documents, &reader, data->format, names) : status;
+        if (status == BP_OK && texts && i == 0 && documents.texts == 1) {
+            status = data_one_text(files, &error);
+        }
+    }
+    if (status != BP_OK) {
+        s->error = error;
+    }
+    return status;
+}
+
 bp_status data_reading_say(session *s, const data_files *files)
 {
     const bp_data *data = &files->data;

@@ -253,6 +253,27 @@ static bool files_are_here(const path_list *list)
     return here;
 }
 
+/* What training refuses of tokenizer, template and first rows: open_source without reading all. */
+static bp_status files_first(data_files *files, session *s)
+{
+    const bp_data_format format = files->data.format;
+    const bp_task task = s->spec.config.task;
+    bool conversations;
+    if (s->spec.config.vocabulary == 0) {
+        return data_numbers_first(files, s);
+    }
+    if (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || format == BP_DATA_TOKENS) {
+        return BP_OK;
+    }
+    BP_TRY(source_tokenizer(files, s));
+    if (task == BP_TASK_TOKENS || task == BP_TASK_ANSWERS) {
+        return task == BP_TASK_ANSWERS ? data_answered_tokenizer(files, s)
+                                       : data_tagged_first(files, s);
+    }
+    BP_TRY(data_conversations_are(files, s, &conversations));
+    return conversations ? data_conversations_check(files, s) : data_reading_first(s, files);
+}
+
 bp_status data_set_check(session *s)
 {
     static data_files files; /* large */
@@ -267,10 +288,7 @@ bp_status data_set_check(session *s)
         files.judged = i > 0;
         status = data_files_find(&files, s, lists[i]);
         status = status == BP_OK ? files_check(&files, s) : status;
-        const bp_data_format format = files.data.format;
-        const bool text = s->spec.config.vocabulary > 0 && format != BP_DATA_LLMC &&
-                          format != BP_DATA_NANOGPT && format != BP_DATA_TOKENS;
-        status = status == BP_OK && text ? source_tokenizer(&files, s) : status;
+        status = status == BP_OK ? files_first(&files, s) : status;
         data_files_close(&files);
     }
     return status;

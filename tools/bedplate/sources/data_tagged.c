@@ -7,6 +7,7 @@
 
 #include "tools/bedplate/sources/data_reading.h"
 #include "tools/bedplate/sources/data_tokenised.h"
+#include "tools/formats/data/data_documents.h"
 #include "tools/formats/text/byte_tokenizer.h"
 #include "tools/bedplate/app/output.h"
 
@@ -91,6 +92,61 @@ static bp_status open_tags(data_set *set, data_files *files, session *s, bp_tags
     work->classes = s->spec.config.classes;
     work->names = &s->names;
     return bp_tags_open(work, &files->tokens);
+}
+
+typedef struct tagged_first {
+    bp_documents rule;
+    bool known; /* which classes there are */
+    bool seen;
+} tagged_first;
+
+/* One sentence is enough: it ends the reading. */
+static bp_status first_sentence(void *user, bp_data_reader *reader, const bp_sentence *sentence)
+{
+    tagged_first *first = user;
+    const bp_word_list *tags = &sentence->tags;
+    uint64_t label;
+    for (uint32_t i = 0; first->known && i < tags->count; i++) {
+        BP_TRY(bp_documents_label(&first->rule, reader, tags->text + tags->at[i],
+                                  tags->at[i + 1] - tags->at[i], &label));
+    }
+    first->seen = true;
+    return BP_ERR_USAGE;
+}
+
+bp_status data_tagged_first(const data_files *files, session *s)
+{
+    enum { WINDOW = 65536 };
+    memory_block scratch;
+    bp_error error = {.code = BP_OK};
+    bp_status status = BP_OK;
+    BP_TRY(memory_take(&scratch, BP_WORDS_SCRATCH + WINDOW, false, "host memory", &s->error));
+    for (uint32_t i = 0; status == BP_OK && i < files->data.file_count; i++) {
+        tagged_first first = {.rule = {.labels = BP_LABELS_CLASS,
+                                       .classes = s->spec.config.classes,
+                                       .names = &s->names},
+                              .known = s->directory && s->own_task == BP_TASK_TOKENS};
+        bp_words words = {.user = &first,
+                          .sentence = first_sentence,
+                          .reading = data_reading(s->set),
+                          .may_lack = s->set->predictions != NULL};
+        bp_data_reader reader = {.store = files->data.store,
+                                 .file = files->data.files[i].file,
+                                 .path = files->data.files[i].path,
+                                 .buffer = (unsigned char *)scratch.address + BP_WORDS_SCRATCH,
+                                 .capacity = WINDOW,
+                                 .error = &error};
+        status = bp_data_reader_begin(&reader);
+        status = status == BP_OK
+                     ? bp_words_read(&words, &reader, files->data.format, scratch.address)
+                     : status;
+        status = first.seen ? BP_OK : status;
+    }
+    memory_give_back(&scratch);
+    if (status != BP_OK) {
+        s->error = error;
+    }
+    return status;
 }
 
 bp_status data_tagged_open(data_set *set, data_files *files, session *s, const char *name)

@@ -74,6 +74,14 @@ static bp_status note_pairs(const data_files *files, session *s)
     return BP_OK;
 }
 
+bp_status data_one_text(const data_files *files, bp_error *error)
+{
+    return bp_error_limit(error, BP_ERR_DATA, where,
+                          "a row has one text: vectors are compared, of `anchor` and "
+                          "`positive`, or `sentence1` and `sentence2`",
+                          files->data.source.name, 1, BP_LIMIT_LEAST, 2);
+}
+
 /* How many texts a row has is known from here on, and with that how many samples a batch. */
 static bp_status note_texts(const data_files *files, session *s)
 {
@@ -83,10 +91,7 @@ static bp_status note_texts(const data_files *files, session *s)
         return BP_OK;
     }
     if (head->texts < 2) {
-        return bp_error_limit(&s->error, BP_ERR_DATA, where,
-                              "a row has one text: vectors are compared, of `anchor` and "
-                              "`positive`, or `sentence1` and `sentence2`",
-                              files->source->name, head->texts, BP_LIMIT_LEAST, 2);
+        return data_one_text(files, &s->error);
     }
     if (s->texts_known && spec->texts != head->texts) {
         return bp_error_limit(&s->error, BP_ERR_DATA, where,
@@ -403,7 +408,9 @@ bp_status data_tokenise(data_set *set, data_files *files, session *s, const char
     return data_check_lengths(files, s);
 }
 
-static bp_status numbers(data_files *files, session *s)
+/* What is read of rows of numbers. prep: image_prep_find's. */
+static bp_numbers numbers_work(data_files *files, session *s, pictures *decoders,
+                               const bp_image_prep *prep)
 {
     static uint64_t scratch[BP_NUMBERS_SCRATCH / 8];
     const bp_model_config *config = &s->spec.config;
@@ -411,32 +418,49 @@ static bp_status numbers(data_files *files, session *s)
     const bool bare = config->task == BP_TASK_RECONSTRUCTION;
     uint32_t size[3];
     const bool floats = bare || model_task_is_number(config->task);
+    (void)image_size(&s->spec, size); /* zeros for others */
+    return (bp_numbers){.data = &files->data,
+                        .path = files->path,
+                        .inputs = config->positions,
+                        .labels = bp_feed_labels(config->task),
+                        .classes = floats ? 0 : config->classes,
+                        .bare = bare,
+                        .size = {size[0], size[1], size[2]},
+                        .reading = data_reading(s->set),
+                        .names = listed && s->names.count > 0 ? &s->names : NULL,
+                        .pictures = &decoders->table,
+                        .prep = prep,
+                        .scratch = scratch,
+                        .error = &s->error};
+}
+
+bp_status data_numbers_first(data_files *files, session *s)
+{
     pictures decoders;
     bp_image_prep prep;
-    (void)image_size(&s->spec, size); /* zeros for others */
     BP_TRY(image_prep_find(&prep, s));
     pictures_begin(&decoders);
-    bp_numbers work = {.data = &files->data,
-                       .path = files->path,
-                       .inputs = config->positions,
-                       .labels = bp_feed_labels(config->task),
-                       .classes = floats ? 0 : config->classes,
-                       .bare = bare,
-                       .size = {size[0], size[1], size[2]},
-                       .reading = data_reading(s->set),
-                       .names = listed && s->names.count > 0 ? &s->names : NULL,
-                       .pictures = &decoders.table,
-                       .prep = &prep,
-                       .scratch = scratch,
-                       .error = &s->error};
+    bp_numbers work = numbers_work(files, s, &decoders, &prep);
+    const bp_status status = bp_numbers_first(&work);
+    pictures_end(&decoders);
+    return status;
+}
+
+static bp_status numbers(data_files *files, session *s)
+{
+    pictures decoders;
+    bp_image_prep prep;
+    BP_TRY(image_prep_find(&prep, s));
+    pictures_begin(&decoders);
+    bp_numbers work = numbers_work(files, s, &decoders, &prep);
     bp_status status = bp_numbers_open(&work, &files->tokens);
     status = status == BP_OK ? data_reading_say_numbers(files, &work) : status;
     pictures_end(&decoders);
     BP_TRY(status);
     if (!s->set->quiet) {
         output_print(stderr, "bedplate: %s: %" PRIu64 " rows of %u numbers%s, %s",
-                     files->data.source.name, work.rows, work.inputs, bare ? "" : " and a label",
-                     work.built ? "read" : "as read before");
+                     files->data.source.name, work.rows, work.inputs,
+                     work.bare ? "" : " and a label", work.built ? "read" : "as read before");
         output_print(stderr, s->set->output_dir != NULL ? " into %s\n" : "\n", files->path);
     }
     return BP_OK;

@@ -51,6 +51,12 @@ bp_status data_open_numbers(data_set *set, data_files *files, session *s,
 /* BP_ERR_DATA: a model that reads rows of numbers does not read files of this format. */
 bp_status data_numbers_check(const data_files *files, session *s) BP_MUST_CHECK;
 
+/* What data_open_numbers refuses of the files' forms and first rows. */
+bp_status data_numbers_first(data_files *files, session *s) BP_MUST_CHECK;
+
+/* BP_ERR_DATA: the rows have one text, and vectors are compared. */
+bp_status data_one_text(const data_files *files, bp_error *error) BP_MUST_CHECK;
+
 /* Opens a token file that was given as data. */
 bp_status data_open_tokens(data_files *files, session *s) BP_MUST_CHECK;
 

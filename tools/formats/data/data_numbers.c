@@ -23,6 +23,7 @@ static const char where[] = "numbers";
 typedef struct maker {
     bp_numbers *work;
     bp_tokens_writer writer;
+    bool first;        /* first rows are looked at, and nothing is written */
     bp_documents rule; /* for labels: nothing is read by it */
     bp_data_reader reader;
     bp_table table;
@@ -125,7 +126,7 @@ static bp_status put_float(maker *m, float value)
     }
     memcpy(&bits, &value, sizeof bits);
     m->example.count++;
-    return bp_tokens_put(&m->writer, &bits, 1);
+    return m->first ? BP_OK : bp_tokens_put(&m->writer, &bits, 1);
 }
 
 /* Number k of an image of bytes. */
@@ -170,7 +171,7 @@ static bp_status data_numbers_read_row(maker *m)
                                       "inputs, and one for the label where there is one",
                                       columns, right);
     }
-    return bp_tokens_put_example(&m->writer, &m->example);
+    return m->first ? BP_OK : bp_tokens_put_example(&m->writer, &m->example);
 }
 
 static bp_status begin_table(maker *m)
@@ -186,7 +187,7 @@ static bp_status read_table(maker *m)
     BP_TRY(begin_table(m));
     BP_TRY(read_heading(m, &columns));
     BP_TRY(bp_table_skip_blank(&m->table));
-    while (!bp_table_ended(&m->table)) {
+    for (bool more = true; more && !bp_table_ended(&m->table); more = !m->first) {
         BP_TRY(data_numbers_read_row(m));
         BP_TRY(bp_table_skip_blank(&m->table));
     }
@@ -243,7 +244,7 @@ static bp_status read_floats(maker *m)
                                       (int64_t)m->reader.size,
                                       (int64_t)(m->reader.size / row_bytes * row_bytes));
     }
-    for (uint64_t at = 0; at < m->reader.size;) {
+    for (uint64_t at = 0; !m->first && at < m->reader.size;) {
         float value;
         m->reader.line = at / row_bytes + 1;
         m->example = (bp_example){.first = m->writer.head.tokens};
@@ -290,7 +291,7 @@ static bp_status read_images(maker *m, uint32_t file)
 {
     bp_images images = images_of(m->work, file, &m->reader);
     bp_status status = bp_images_begin(&images);
-    for (uint64_t i = 0; status == BP_OK && i < images.count; i++) {
+    for (uint64_t i = 0; !m->first && status == BP_OK && i < images.count; i++) {
         status = read_image(m, &images, i);
     }
     bp_images_end(&images);
@@ -313,7 +314,7 @@ static bp_status read_npy_row(maker *m, bp_npy *npy, uint64_t row)
 
 static bp_status read_npy_rows(maker *m, bp_npy *npy, bp_npy_labels *labels)
 {
-    for (uint64_t i = 0; i < npy->rows; i++) {
+    for (uint64_t i = 0; !m->first && i < npy->rows; i++) {
         double label;
         BP_TRY(read_npy_row(m, npy, i));
         if (!m->work->bare) {
@@ -504,10 +505,9 @@ static bp_status data_numbers_survey(bp_numbers *work, uint64_t *key, uint64_t *
     return BP_OK;
 }
 
-static bp_status data_numbers_make(maker *m, uint64_t rows)
+static bp_status data_numbers_read(maker *m)
 {
     bp_numbers *work = m->work;
-    BP_TRY(bp_tokens_begin(&m->writer, rows));
     for (uint32_t i = 0; i < work->data->file_count; i++) {
         m->reader = reader_of(work, i);
         BP_TRY(bp_data_reader_begin(&m->reader));
@@ -516,11 +516,19 @@ static bp_status data_numbers_make(maker *m, uint64_t rows)
         } else if (work->data->format == BP_DATA_NPY) {
             BP_TRY(read_npy(m, i));
         } else if (work->data->format == BP_DATA_FOLDER) {
-            BP_TRY(read_list(m, NULL));
+            BP_TRY(m->first ? BP_OK : read_list(m, NULL));
         } else {
             BP_TRY(work->data->format == BP_DATA_F32 ? read_floats(m) : read_table(m));
         }
     }
+    return BP_OK;
+}
+
+static bp_status data_numbers_make(maker *m, uint64_t rows)
+{
+    const bp_numbers *work = m->work;
+    BP_TRY(bp_tokens_begin(&m->writer, rows));
+    BP_TRY(data_numbers_read(m));
     if (m->writer.head.examples == 0) {
         return bp_error_set(work->error, BP_ERR_DATA, where, "the data holds no row",
                             work->data->source.name);
@@ -529,13 +537,23 @@ static bp_status data_numbers_make(maker *m, uint64_t rows)
     return bp_tokens_end(&m->writer);
 }
 
+static bp_documents numbers_rule(const bp_numbers *work)
+{
+    return (bp_documents){.labels = work->labels,
+                          .classes = work->classes,
+                          .names = work->names,
+                          .reading = work->reading};
+}
+
+bp_status bp_numbers_first(bp_numbers *work)
+{
+    maker m = {.work = work, .first = true, .rule = numbers_rule(work)};
+    return data_numbers_read(&m);
+}
+
 static bp_status build(bp_numbers *work, uint64_t key, uint64_t rows)
 {
-    maker m = {.work = work};
-    m.rule = (bp_documents){.labels = work->labels,
-                            .classes = work->classes,
-                            .names = work->names,
-                            .reading = work->reading};
+    maker m = {.work = work, .rule = numbers_rule(work)};
     m.writer = (bp_tokens_writer){.store = work->data->store,
                                   .path = work->path,
                                   .buffer = (unsigned char *)work->scratch + WINDOW_BYTES,
@@ -556,6 +574,7 @@ bp_status bp_numbers_open(bp_numbers *work, bp_tokens *tokens)
     bp_data *data = work->data;
     *tokens = (bp_tokens){.open = false};
     work->built = false;
+    BP_TRY(bp_numbers_first(work));
     BP_TRY(data_numbers_survey(work, &key, &rows));
     void *buffer = (unsigned char *)work->scratch + WINDOW_BYTES;
     if (!bp_tokens_fits(tokens, data->store, work->path, key, buffer, work->error)) {

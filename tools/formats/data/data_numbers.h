@@ -53,6 +53,10 @@ typedef struct bp_numbers {
 bp_status bp_numbers_columns(const bp_numbers *work, uint32_t file,
                              bp_row_columns *columns) BP_MUST_CHECK;
 
+/* What bp_numbers_open refuses of the files' forms and of the first row of each table, in its
+ * words. Lists of images are not looked at, `path` is not used. */
+bp_status bp_numbers_first(bp_numbers *work) BP_MUST_CHECK;
+
 /* Opens the token file of the rows, which it makes if it has to. After an error nothing is left
  * open, and an earlier file is as it was. Cost: the data is read once for the key, once more to
  * convert it. */
