@@ -30,6 +30,17 @@ bad=$(
             slug = FILENAME "#" slug
             print slug (n[slug]++ ? "-" n[slug] - 1 : "")
         }' "${pages[@]}")
+    [[ ${#pages[@]} -eq 0 ]] || LC_ALL=C awk '
+        FNR == 1 { fence = cells = 0 }
+        /^```/ { fence = !fence }
+        fence || !/^\|/ { cells = 0; next }
+        {
+            row = $0
+            gsub(/\\\|/, "", row)
+            now = gsub(/\|/, "", row)
+            if (cells > 0 && now != cells) printf "%s:%d: the row of the table has %d cells, not %d\n", FILENAME, FNR, now - 1, cells - 1
+            cells = cells > 0 ? cells : now
+        }' "${pages[@]}"
     while read -r page; do
         folder=$(dirname "$page")
         while IFS=: read -r line link; do

@@ -132,17 +132,17 @@ static double divergence(const policy_numbers *n, double x, double ref, double r
 
 /* Behind the second bound, as TRL counts. */
 static void note_clipping(const policy_numbers *n, double a, double rho, double *low, double *high,
-                          policy_told *told)
+                          policy_loss_metrics *metrics)
 {
     rho = n->delta > 0.0 && rho > n->delta ? n->delta : rho;
     *low += rho < 1.0 - n->epsilon && a < 0.0 ? 1.0 : 0.0;
     *high += rho > 1.0 + n->epsilon_high && a > 0.0 ? 1.0 : 0.0;
-    told->cispo += rho > n->epsilon_high && a > 0.0 ? 1.0 : 0.0;
+    metrics->cispo += rho > n->epsilon_high && a > 0.0 ? 1.0 : 0.0;
 }
 
-/* One completion: adds up to told, whose means are sums until the end. */
+/* One completion: adds up to metrics, whose means are sums until the end. */
 static void row_loss(const policy_numbers *n, const policy_rows *rows, uint32_t i, double share,
-                     double *slopes, policy_told *told)
+                     double *slopes, policy_loss_metrics *metrics)
 {
     const double a = (double)rows->advantages[i];
     const uint32_t first = rows->first[i], count = row_tokens(rows, i);
@@ -162,22 +162,22 @@ static void row_loss(const policy_numbers *n, const policy_rows *rows, uint32_t 
         if (rows->ref != NULL && n->beta > 0.0) {
             kl = divergence(n, x, rows->ref[t], rho, of_kl);
         }
-        told->loss += share * (l + n->beta * kl);
-        told->kl += kl;
+        metrics->loss += share * (l + n->beta * kl);
+        metrics->kl += kl;
         /* At the sequence level each token moves the ratio of all. */
         const double by_ratio = share * (of_rho + n->beta * of_kl[1]);
         together += by_ratio;
         slopes[t] = share * n->beta * of_kl[0] + (whole ? 0.0 : by_ratio);
-        note_clipping(n, a, rho, &low, &high, told);
+        note_clipping(n, a, rho, &low, &high, metrics);
     }
     for (uint32_t t = first; whole && t < first + count; t++) {
         slopes[t] += together * moves;
     }
     const double of = count > 0 ? count : 1.0;
-    told->low_min = low / of < told->low_min ? low / of : told->low_min;
-    told->high_max = high / of > told->high_max ? high / of : told->high_max;
-    told->low_mean += whole ? low / of : low;
-    told->high_mean += whole ? high / of : high;
+    metrics->low_min = low / of < metrics->low_min ? low / of : metrics->low_min;
+    metrics->high_max = high / of > metrics->high_max ? high / of : metrics->high_max;
+    metrics->low_mean += whole ? low / of : low;
+    metrics->high_mean += whole ? high / of : high;
 }
 
 /* A completion as a loss of pairs reads it; TRL's IPO is over sums, so its count is 1. */
@@ -194,7 +194,7 @@ static bp_preference_row pair_row(const policy_numbers *n, const policy_rows *ro
 }
 
 static void pair_loss(const policy_numbers *n, const policy_rows *rows, const uint32_t of[2],
-                      double *slopes, policy_told *told)
+                      double *slopes, policy_loss_metrics *metrics)
 {
     const bool ipo = n->rule->form == POLICY_PAIR_IPO;
     const double share = 1.0 / (rows->count / n->each); /* groups */
@@ -206,11 +206,11 @@ static void pair_loss(const policy_numbers *n, const policy_rows *rows, const ui
     if (!terms.there) {
         return;
     }
-    told->loss += share * terms.loss;
-    told->pairs++;
-    told->chosen += terms.reward[0];
-    told->rejected += terms.reward[1];
-    told->right += terms.reward[0] > terms.reward[1] ? 1.0 : 0.0;
+    metrics->loss += share * terms.loss;
+    metrics->pairs++;
+    metrics->chosen += terms.reward[0];
+    metrics->rejected += terms.reward[1];
+    metrics->right += terms.reward[0] > terms.reward[1] ? 1.0 : 0.0;
     for (int k = 0; k < 2; k++) {
         for (uint32_t t = rows->first[of[k]]; t < rows->first[of[k] + 1]; t++) {
             slopes[t] = share * terms.slope[k];
@@ -219,7 +219,7 @@ static void pair_loss(const policy_numbers *n, const policy_rows *rows, const ui
 }
 
 static void pair_losses(const policy_numbers *n, const policy_rows *rows, double *slopes,
-                        policy_told *told)
+                        policy_loss_metrics *metrics)
 {
     uint64_t tokens = 0;
     memset(slopes, 0, rows->first[rows->count] * sizeof *slopes);
@@ -232,29 +232,29 @@ static void pair_losses(const policy_numbers *n, const policy_rows *rows, double
             for (uint32_t k = 0; k < row_tokens(rows, i); k++) {
                 const uint32_t t = rows->first[i] + k;
                 double unused[2];
-                told->kl += divergence(n, rows->x[t], rows->ref[t], 1.0, unused);
+                metrics->kl += divergence(n, rows->x[t], rows->ref[t], 1.0, unused);
             }
         }
         if (of[0] != of[1]) {
-            pair_loss(n, rows, of, slopes, told);
+            pair_loss(n, rows, of, slopes, metrics);
         }
     }
-    const double pairs = told->pairs > 0 ? told->pairs : 1.0;
-    told->chosen /= pairs;
-    told->rejected /= pairs;
-    told->right /= pairs;
-    told->kl /= tokens > 0 ? (double)tokens : 1.0;
-    told->low_min = 0.0;
+    const double pairs = metrics->pairs > 0 ? metrics->pairs : 1.0;
+    metrics->chosen /= pairs;
+    metrics->rejected /= pairs;
+    metrics->right /= pairs;
+    metrics->kl /= tokens > 0 ? (double)tokens : 1.0;
+    metrics->low_min = 0.0;
 }
 
 void policy_loss(const policy_numbers *numbers, const policy_rows *rows, double *slopes,
-                 policy_told *told)
+                 policy_loss_metrics *metrics)
 {
     uint64_t tokens = 0;
     uint32_t counted = 0;
-    *told = (policy_told){.low_min = 1.0};
+    *metrics = (policy_loss_metrics){.low_min = 1.0};
     if (policy_rule_pairs(numbers->rule)) {
-        pair_losses(numbers, rows, slopes, told);
+        pair_losses(numbers, rows, slopes, metrics);
         return;
     }
     for (uint32_t i = 0; i < rows->count; i++) {
@@ -264,7 +264,7 @@ void policy_loss(const policy_numbers *numbers, const policy_rows *rows, double 
     for (uint32_t i = 0; i < rows->count; i++) {
         const uint32_t first = rows->first[i], all = rows->first[i + 1] - first;
         if (row_tokens(rows, i) > 0) {
-            row_loss(numbers, rows, i, row_share(numbers, rows, i, tokens), slopes, told);
+            row_loss(numbers, rows, i, row_share(numbers, rows, i, tokens), slopes, metrics);
         } else {
             memset(slopes + first, 0, all * sizeof *slopes);
         }
@@ -273,12 +273,12 @@ void policy_loss(const policy_numbers *numbers, const policy_rows *rows, double 
     /* The ratio of a masked completion is 1 at the sequence level, and not clipped. */
     const bool whole = numbers->rule->level != POLICY_TOKEN;
     const double of = whole ? rows->count : of_tokens;
-    told->kl /= of_tokens;
-    told->cispo /= of_tokens;
-    told->low_mean /= of;
-    told->high_mean /= of;
-    told->region_mean = told->low_mean + told->high_mean;
-    told->low_min = counted == 0 || (whole && counted < rows->count) ? 0.0 : told->low_min;
+    metrics->kl /= of_tokens;
+    metrics->cispo /= of_tokens;
+    metrics->low_mean /= of;
+    metrics->high_mean /= of;
+    metrics->region_mean = metrics->low_mean + metrics->high_mean;
+    metrics->low_min = counted == 0 || (whole && counted < rows->count) ? 0.0 : metrics->low_min;
 }
 
 static bool entropy_before(const void *context, uint32_t a, uint32_t b)

@@ -111,7 +111,7 @@ typedef struct policy_rows {
 
 /* Means over tokens that count; clipping at the sequence level over completions, masked ones too.
  */
-typedef struct policy_told {
+typedef struct policy_loss_metrics {
     double loss;
     double kl;
     double low_mean, low_min; /* clip_ratio of A < 0 below 1 - epsilon */
@@ -121,12 +121,12 @@ typedef struct policy_told {
     uint32_t pairs;          /* that were compared; then their means: */
     double chosen, rejected; /* beta (log-probability - the reference's) */
     double right;            /* the share of pairs whose chosen one has more of it */
-} policy_told;
+} policy_loss_metrics;
 
 /* The loss, and in slopes[t] its derivative by x[t]; 0 for tokens that do not count. No token may
  * have an infinite x, old or ref. Cost: some exponentials a token. */
 void policy_loss(const policy_numbers *numbers, const policy_rows *rows, double *slopes,
-                 policy_told *told);
+                 policy_loss_metrics *metrics);
 
 /* Which tokens are dull: those whose entropy lies below the quantile 1 - top (from 0 to 1) of the
  * entropies of tokens that count, between which it is linear. In fp32, as torch.quantile has it.

@@ -135,7 +135,7 @@ bp_status policy_open(policy_run *p, session *s)
     if (!policy_asked(set)) {
         return BP_OK;
     }
-    BP_TRY(policy_begin(p, s)); /* what is wrong is told before anything is read */
+    BP_TRY(policy_begin(p, s)); /* what is wrong is reported before anything is read */
     BP_TRY(rollout_prompts_open(&p->prompts, s, &set->data));
     p->choice.ends = policy_ends;
     p->choice.user = p;
@@ -629,7 +629,7 @@ bp_status policy_prepare(policy_run *p, uint64_t step)
                               .advantages = p->advantages,
                               .masked = p->masked,
                               .dull = p->dull};
-    policy_loss(&p->numbers, &rows, p->slopes, &p->told);
+    policy_loss(&p->numbers, &rows, p->slopes, &p->metrics);
     p->weighed = step + 1;
     return BP_OK;
 }
@@ -642,7 +642,7 @@ bool policy_between(const policy_run *p, uint64_t steps)
 void policy_outcome(const policy_run *p, bp_outcome *outcome)
 {
     if (p->s != NULL && isfinite(outcome->loss)) {
-        outcome->loss = p->told.loss;
+        outcome->loss = p->metrics.loss;
     }
 }
 
@@ -657,15 +657,15 @@ static void policy_put_metric(metric_list *list, const char *name, double value)
 
 static void policy_put_clipping(const policy_run *p, metric_list *list)
 {
-    const policy_told *told = &p->told;
+    const policy_loss_metrics *metrics = &p->metrics;
     if (p->numbers.rule->form == POLICY_CLIPPED) {
-        policy_put_metric(list, "clip_ratio/low_mean", told->low_mean);
-        policy_put_metric(list, "clip_ratio/low_min", told->low_min);
-        policy_put_metric(list, "clip_ratio/high_mean", told->high_mean);
-        policy_put_metric(list, "clip_ratio/high_max", told->high_max);
-        policy_put_metric(list, "clip_ratio/region_mean", told->region_mean);
+        policy_put_metric(list, "clip_ratio/low_mean", metrics->low_mean);
+        policy_put_metric(list, "clip_ratio/low_min", metrics->low_min);
+        policy_put_metric(list, "clip_ratio/high_mean", metrics->high_mean);
+        policy_put_metric(list, "clip_ratio/high_max", metrics->high_max);
+        policy_put_metric(list, "clip_ratio/region_mean", metrics->region_mean);
     } else if (p->numbers.rule->form == POLICY_CISPO) {
-        policy_put_metric(list, "cispo_clip_ratio", told->cispo);
+        policy_put_metric(list, "cispo_clip_ratio", metrics->cispo);
     }
 }
 
@@ -683,13 +683,13 @@ void policy_metrics(const policy_run *p, metric_list *list)
     policy_put_metric(list, "entropy", n->entropy);
     if (p->ref != NULL) {
         const bool charged = policy_rule_rewards_divergence(p->numbers.rule);
-        policy_put_metric(list, "kl", charged ? p->charged : p->told.kl);
+        policy_put_metric(list, "kl", charged ? p->charged : p->metrics.kl);
     }
-    if (p->told.pairs > 0) {
-        policy_put_metric(list, "rewards/chosen", p->told.chosen);
-        policy_put_metric(list, "rewards/rejected", p->told.rejected);
-        policy_put_metric(list, "rewards/margins", p->told.chosen - p->told.rejected);
-        policy_put_metric(list, "rewards/accuracies", p->told.right);
+    if (p->metrics.pairs > 0) {
+        policy_put_metric(list, "rewards/chosen", p->metrics.chosen);
+        policy_put_metric(list, "rewards/rejected", p->metrics.rejected);
+        policy_put_metric(list, "rewards/margins", p->metrics.chosen - p->metrics.rejected);
+        policy_put_metric(list, "rewards/accuracies", p->metrics.right);
     }
     if (p->iterations > 1) {
         policy_put_clipping(p, list);

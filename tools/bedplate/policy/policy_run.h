@@ -68,7 +68,7 @@ struct policy_run {
     memory_block adapters;      /* of the policy, while the reference is computed */
     uint64_t generated;         /* 1 + the number of the batch of completions; 0: none */
     uint64_t weighed;           /* 1 + the step that weights are of; 0: none */
-    policy_told told;
+    policy_loss_metrics metrics;
     double charged; /* the mean divergence of a token, where it is part of the reward */
     policy_spread spread;
     policy_counts counts;
@@ -130,7 +130,8 @@ bp_status policy_prepare(policy_run *policy, uint64_t step) BP_MUST_CHECK;
 /* Whether a step with the same completions is still to come: no checkpoint lies here. */
 bool policy_between(const policy_run *policy, uint64_t steps);
 
-/* What the step came to, told as the loss of completions is; nothing where the task is another one.
+/* What the step came to, counted as the loss of completions is; nothing where the task is another
+ * one.
  */
 void policy_outcome(const policy_run *policy, bp_outcome *outcome);
 

@@ -454,7 +454,11 @@ static bp_status print_unit(session *s)
 static bp_status plan_inputs(session *s)
 {
     BP_TRY(rate_check(s->set));
-    BP_TRY(s->spec.model->check(&s->spec, &s->error));
+    const bp_task task = s->spec.config.task;
+    if (task == BP_TASK_TOKENS ||
+        task == BP_TASK_ANSWERS) { /* before its tokenizer is looked for */
+        BP_TRY(s->spec.model->check(&s->spec, &s->error));
+    }
     return policy_asked(s->set) ? BP_OK : data_set_check(s);
 }
 

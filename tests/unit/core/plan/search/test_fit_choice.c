@@ -98,7 +98,7 @@ static void memory_is_enough_for_every_micro_batch(void **state)
 /* Of a micro-batch for which there is a smaller one, one plan is looked at where what lives all the
  * time is too much by itself, and those of the fewest slots where it is not. Then comes the smaller
  * one, and nothing in between that nobody planned. */
-static void what_was_planned_is_listed(void **state)
+static void what_was_planned_is_printed(void **state)
 {
     (void)state;
     static const bp_policy_kind kinds[] = {BP_POLICY_NONE, BP_POLICY_FULL, BP_POLICY_MEMORY_POOR};
@@ -182,7 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_equals_the_first),
-        cmocka_unit_test(what_was_planned_is_listed),
+        cmocka_unit_test(what_was_planned_is_printed),
         cmocka_unit_test(no_plan_undercuts_the_bound),
         cmocka_unit_test(memory_is_that_of_the_longest_plan),
         cmocka_unit_test(memory_is_enough_for_every_micro_batch),

@@ -179,7 +179,7 @@ static void codes_are_the_nearest_on(kernel_device *on)
 TEST_ON_HOST(codes_are_the_nearest)
 
 /* One element that is not finite makes its block NaN, and no other one; fp16 does not overflow. */
-static void what_is_not_finite_is_reported_on(kernel_device *on)
+static void what_is_not_finite_is_found_on(kernel_device *on)
 {
     static float x[MOST], y[MOST];
     static uint8_t packed[2 * MOST];
@@ -202,7 +202,7 @@ static void what_is_not_finite_is_reported_on(kernel_device *on)
     assert_true(wide[0] == 65504.0f && wide[1] == -65504.0f);
 }
 /* verifies number-19.a725 */
-TEST_ON_HOST(what_is_not_finite_is_reported)
+TEST_ON_HOST(what_is_not_finite_is_found)
 
 /* Bytes: one for each element, and one for each 128 of a row; no sum of them wraps. */
 /* verifies number-19.a725 */
@@ -220,7 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rounding_is_pytorchs),
         cmocka_unit_test(codes_are_the_nearest),
-        cmocka_unit_test(what_is_not_finite_is_reported),
+        cmocka_unit_test(what_is_not_finite_is_found),
         cmocka_unit_test(bytes_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

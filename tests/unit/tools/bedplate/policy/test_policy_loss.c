@@ -15,7 +15,7 @@ static const struct oracle_case {
     double epsilon, epsilon_high, delta, beta;
     int corrected;
     double loss;
-    double told[6]; /* -1: TRL has no such number */
+    double metrics[6]; /* -1: TRL has no such number */
     double slopes[TOKENS];
 } cases[] = {
 #include "tests/unit/tools/bedplate/policy/oracle.def"
@@ -38,7 +38,7 @@ static void near(double got, double right, double tolerance)
 /* The oracle's advantages are those of double, ours are rounded once; the loss is linear in them.
  */
 static double case_loss(const struct oracle_case *c, const double *at, const float *advantages,
-                        double *slopes, policy_told *told)
+                        double *slopes, policy_loss_metrics *metrics)
 {
     const policy_numbers numbers = {.rule = policy_rule_find(c->rule),
                                     .epsilon = c->epsilon,
@@ -53,8 +53,8 @@ static double case_loss(const struct oracle_case *c, const double *at, const flo
                               .old = old,
                               .ref = c->beta > 0 ? ref : NULL,
                               .advantages = advantages};
-    policy_loss(&numbers, &rows, slopes, told);
-    return told->loss;
+    policy_loss(&numbers, &rows, slopes, metrics);
+    return metrics->loss;
 }
 
 /* A and -A of each group: loss and slopes are linear in both. */
@@ -63,9 +63,9 @@ static void linear(const struct oracle_case *c, double *loss, double *slopes)
     static const double right[] = {.7070067953266834, .7069068377390945};
     static const float signs[][4] = {{1, -1, 0, 0}, {0, 0, -1, 1}, {0, 0, 0, 0}};
     double of[3], by[3][TOKENS];
-    policy_told told;
+    policy_loss_metrics metrics;
     for (int i = 0; i < 3; i++) {
-        of[i] = case_loss(c, x, signs[i], by[i], &told);
+        of[i] = case_loss(c, x, signs[i], by[i], &metrics);
     }
     *loss = of[2];
     memcpy(slopes, by[2], sizeof by[2]);
@@ -92,14 +92,14 @@ static void losses_and_slopes_are_those_of_trl(void **state)
 }
 
 /* verifies policy-1.0031 */
-static void clipping_and_divergence_are_told_as_by_trl(void **state)
+static void clipping_and_divergence_are_counted_as_by_trl(void **state)
 {
     static const float advantages[] = {.707f, -.707f, -.707f, .707f};
     (void)state;
     for (size_t i = 0; i < CASES; i++) {
         double slopes[TOKENS];
-        policy_told t;
-        const double *right = cases[i].told;
+        policy_loss_metrics t;
+        const double *right = cases[i].metrics;
         case_loss(&cases[i], x, advantages, slopes, &t);
         const double got[] = {t.kl, t.low_mean, t.low_min, t.high_mean, t.high_max, t.region_mean};
         for (int k = 0; k < 6; k++) {
@@ -123,17 +123,17 @@ static void slopes_are_difference_quotients(void **state)
     for (size_t i = 0; i < CASES + 3; i++) {
         const struct oracle_case *c = i < CASES ? &cases[i] : &more[i - CASES];
         double slopes[TOKENS], unused[TOKENS], at[TOKENS];
-        policy_told told;
+        policy_loss_metrics metrics;
         if (policy_rule_find(c->rule)->form == POLICY_CISPO) {
             continue; /* the ratio is a constant there */
         }
-        case_loss(c, x, advantages, slopes, &told);
+        case_loss(c, x, advantages, slopes, &metrics);
         for (int t = 0; t < TOKENS; t++) {
             memcpy(at, x, sizeof at);
             at[t] = x[t] + 1e-6;
-            const double up = case_loss(c, at, advantages, unused, &told);
+            const double up = case_loss(c, at, advantages, unused, &metrics);
             at[t] = x[t] - 1e-6;
-            const double down = case_loss(c, at, advantages, unused, &told);
+            const double down = case_loss(c, at, advantages, unused, &metrics);
             if (x[t] != old[t]) { /* SAPO and the clips have their kinks elsewhere */
                 near((up - down) / 2e-6, slopes[t], 1e-9);
             }
@@ -246,13 +246,13 @@ static void tokens_of_low_entropy_do_not_count(void **state)
                                         .longest = 8};
         policy_rows rows = {.count = 4, .first = first, .x = x, .old = old, .dull = dull};
         double of[3], by[3][TOKENS];
-        policy_told told;
+        policy_loss_metrics metrics;
         rows.ref = c->beta > 0 ? ref : NULL;
         policy_entropy_mask(&rows, entropies, c->top, order, spare, dull);
         for (int k = 0; k < 3; k++) { /* linear in the advantages, as above */
             rows.advantages = signs[k];
-            policy_loss(&numbers, &rows, by[k], &told);
-            of[k] = told.loss;
+            policy_loss(&numbers, &rows, by[k], &metrics);
+            of[k] = metrics.loss;
         }
         near(of[2] + right[0] * (of[0] - of[2]) + right[1] * (of[1] - of[2]), c->loss, 1e-12);
         for (int t = 0; t < TOKENS; t++) {
@@ -321,20 +321,20 @@ static void losses_of_pairs_are_those_of_trl(void **state)
         const policy_rows rows = {
             .count = 4, .first = first, .x = x, .old = old, .ref = ref, .advantages = advantages};
         double slopes[TOKENS];
-        policy_told told;
+        policy_loss_metrics metrics;
         policy_advantages(numbers.rule, POLICY_SCALE_GROUP, rewards, 2, 2, centered, advantages,
                           &spread);
         assert_true(advantages[0] == 1 && advantages[1] == -1);
         assert_true(advantages[2] == -1 && advantages[3] == 1);
-        policy_loss(&numbers, &rows, slopes, &told);
-        near(told.loss, c->loss, 1e-12);
+        policy_loss(&numbers, &rows, slopes, &metrics);
+        near(metrics.loss, c->loss, 1e-12);
         for (int t = 0; t < TOKENS; t++) {
             near(slopes[t], c->slopes[t], 1e-12);
         }
-        assert_int_equal(told.pairs, 2);
-        near(told.chosen, c->beta * (.4 - .1) / 2, 1e-12);
-        near(told.rejected, c->beta * (0 + .15) / 2, 1e-12);
-        near(told.right, 0.5, 0);
+        assert_int_equal(metrics.pairs, 2);
+        near(metrics.chosen, c->beta * (.4 - .1) / 2, 1e-12);
+        near(metrics.rejected, c->beta * (0 + .15) / 2, 1e-12);
+        near(metrics.right, 0.5, 0);
     }
 }
 
@@ -352,13 +352,13 @@ static void pairs_are_the_best_and_the_worst(void **state)
     float a[12];
     double slopes[TOKENS], centered[12];
     policy_spread spread;
-    policy_told told;
+    policy_loss_metrics metrics;
     (void)state;
     policy_advantages(rule, POLICY_SCALE_GROUP, some, 3, 4, centered, a, &spread);
     assert_memory_equal(a, right, sizeof a);
     near(spread.flat_groups, 1.0 / 3, 1e-15);
-    policy_loss(&numbers, &rows, slopes, &told); /* a pair that lacks a completion */
-    assert_int_equal(told.pairs, 1);
+    policy_loss(&numbers, &rows, slopes, &metrics); /* a pair that lacks a completion */
+    assert_int_equal(metrics.pairs, 1);
     assert_true(slopes[0] == 0 && slopes[5] == 0 && slopes[6] != 0 && slopes[9] != 0);
 }
 
@@ -370,16 +370,16 @@ static void on_policy_the_slope_is_the_advantage(void **state)
     const policy_numbers numbers = {policy_rule_find("dapo"), .2, .2, 0, 0, true, 8, 2};
     const policy_rows rows = {4, first, x, NULL, NULL, advantages, masked, NULL};
     double slopes[TOKENS];
-    policy_told told;
+    policy_loss_metrics metrics;
     (void)state;
-    policy_loss(&numbers, &rows, slopes, &told);
+    policy_loss(&numbers, &rows, slopes, &metrics);
     for (uint32_t i = 0; i < 4; i++) {
         for (uint32_t t = first[i]; t < first[i + 1]; t++) {
             near(slopes[t], masked[i] ? 0.0 : -(double)advantages[i] / 8, 0.0);
         }
     }
-    near(told.loss, -(4 * 1.5 + 3 * 0.25) / 8, 1e-15);
-    near(told.region_mean, 0, 0);
+    near(metrics.loss, -(4 * 1.5 + 3 * 0.25) / 8, 1e-15);
+    near(metrics.region_mean, 0, 0);
 }
 
 /* verifies policy-2.1ec5 */
@@ -410,7 +410,7 @@ static const struct trl_loss {
     double epsilon, epsilon_high, delta, beta;
     int off, masked; /* whether another policy sampled; bits of completions */
     double loss;
-    double told[7]; /* -1: TRL has no such number */
+    double metrics[7]; /* -1: TRL has no such number */
     double slopes[TOKENS];
 } trl_losses[] = {
 #include "tests/unit/tools/bedplate/policy/trl_losses.def"
@@ -432,7 +432,7 @@ static void every_loss_type_is_that_of_trl(void **state)
                                         .longest = 8};
         bool masked[4];
         double slopes[TOKENS];
-        policy_told t;
+        policy_loss_metrics t;
         for (int k = 0; k < 4; k++) {
             masked[k] = (c->masked >> k & 1) != 0;
         }
@@ -451,8 +451,8 @@ static void every_loss_type_is_that_of_trl(void **state)
         const double got[] = {t.kl,       t.low_mean,    t.low_min, t.high_mean,
                               t.high_max, t.region_mean, t.cispo};
         for (int k = 0; k < 7; k++) { /* TRL counts in fp32 */
-            if (c->told[k] >= 0) {
-                near(got[k], c->told[k], 1e-7);
+            if (c->metrics[k] >= 0) {
+                near(got[k], c->metrics[k], 1e-7);
             }
         }
     }
@@ -506,7 +506,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(losses_and_slopes_are_those_of_trl),
-        cmocka_unit_test(clipping_and_divergence_are_told_as_by_trl),
+        cmocka_unit_test(clipping_and_divergence_are_counted_as_by_trl),
         cmocka_unit_test(slopes_are_difference_quotients),
         cmocka_unit_test(tokens_of_low_entropy_do_not_count),
         cmocka_unit_test(entropies_of_masked_completions_have_no_place),

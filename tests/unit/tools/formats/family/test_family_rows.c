@@ -279,7 +279,7 @@ static void require_reported_and_kept(const bp_family *family, const bp_row *row
 }
 
 /* verifies formats-2.1f4a */
-static void what_a_row_takes_is_reported_and_written(void **state)
+static void what_a_row_takes_is_read_and_written(void **state)
 {
     (void)state;
     const bp_family *family;
@@ -351,7 +351,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_no_row_takes_is_refused),
-        cmocka_unit_test(what_a_row_takes_is_reported_and_written),
+        cmocka_unit_test(what_a_row_takes_is_read_and_written),
         cmocka_unit_test(whole_lists_are_written),
         cmocka_unit_test(tables_are_whole),
     };

@@ -297,7 +297,7 @@ static void open_unigram(tokenizer_fixture *d, const char *settings)
     "\"prepend_scheme\":\"" scheme "\"},"
 
 /* verifies formats-29.15c2 */
-static void unigram_marks_spaces_where_its_file_does(void **state)
+static void unigram_marks_spaces_where_asked(void **state)
 {
     (void)state;
     static const struct {
@@ -364,7 +364,7 @@ int main(void)
         cmocka_unit_test(bytes_without_a_token_are_left_out),
         cmocka_unit_test(bytes_are_cut_anywhere),
         cmocka_unit_test(marks_without_an_end_are_composed_in_pieces),
-        cmocka_unit_test(unigram_marks_spaces_where_its_file_does),
+        cmocka_unit_test(unigram_marks_spaces_where_asked),
         cmocka_unit_test(white_space_is_waited_for_while_there_is_room),
         cmocka_unit_test(sizes_are_bounded),
     };
