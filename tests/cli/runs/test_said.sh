@@ -17,6 +17,8 @@ check $? "a run that had ended" "$out"
 run watch "$work/run" --once
 grep -q 'resumes 1$' <<<"$out" && grep -q '^step 4 of 4' <<<"$out"
 check $? "is no resume" "$out"
+grep -qE '^grad_norm [0-9.e+-]+ +lr [0-9.e+-]+ +[0-9]+ tokens/s' <<<"$out"
+check $? "lines have the field's names" "$out"
 tail -2 "$work/run/events.jsonl" | grep -q '"event":"progress".*"step":4,"total":4'
 check $? "its events know where it is" "$(tail -2 "$work/run/events.jsonl")"
 
@@ -26,7 +28,7 @@ mkdir "$work/net" && mv "$work/config.json" "$work/net"
 for ((i = 0; i < 12; i++)); do echo "$i,2,$((i % 2))"; done >"$work/rows.csv"
 net=(train --model "$work/net" --data "$work/rows.csv" --per-device-train-batch-size 4 --max-steps 2)
 run "${net[@]}" --output-dir "$work/n1"
-grep -q ' 4 samples a step,' <<<"$out" && grep -qE 'step 2/2 .* samples/s ' <<<"$err" && ! grep -qE 'tokens(/s| a step| per)' <<<"$out$err"
+grep -q ' 4 samples a step,' <<<"$out" && grep -qE 'step 2/2  loss [0-9.]+  grad_norm [0-9.]+  lr [0-9.e-]+  .* samples/s ' <<<"$err" && ! grep -qE 'tokens(/s| a step| per)' <<<"$out$err"
 check $? "rows of numbers are no tokens" "$out$err"
 run "${net[@]}" --output-dir "$work/n2" --json
 grep -q '"samples_per_second": ' <<<"$out" && ! grep -q tokens <<<"$out"

@@ -103,7 +103,7 @@ void progress_line(progress *p, const progress_numbers *now)
     left_text(p, now->step, left, sizeof left);
     output_print(stderr,
                  "%s%sstep %" PRIu64 "/%" PRIu64
-                 "  loss %.4f  norm %.3f  rate %.3g  %.0f %s/s  %s left\n",
+                 "  loss %.4f  grad_norm %.3f  lr %.3g  %.0f %s/s  %s left\n",
                  progress_name(p), progress_colon(p), now->step, p->total, now->loss, now->norm,
                  now->rate, progress_speed(now), progress_unit(now), left);
 }

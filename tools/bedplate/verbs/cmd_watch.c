@@ -110,7 +110,7 @@ static void watch_lines(const run_view *v)
                  v->steps, v->total, share, view_last(&v->curves[VIEW_LOSS]), eval);
     watch_metrics(v);
     watch_time(v->left, left, sizeof left);
-    output_print(stdout, "norm %.3g   rate %.3g   %.0f %s/s   %s left\n",
+    output_print(stdout, "grad_norm %.3g   lr %.3g   %.0f %s/s   %s left\n",
                  view_last(&v->curves[VIEW_NORM]), view_last(&v->curves[VIEW_RATE]),
                  view_last(&v->curves[VIEW_SPEED]), v->by_samples ? "samples" : "tokens",
                  v->left >= 0 ? left : "?");
