@@ -22,7 +22,6 @@ bp_status bp_frontier_find(bp_frontier *f, const bp_fit_request *request, const 
     uint64_t bytes = 0;
     bp_fit_request free = frontier_given(request);
     free.free_policy = true;
-    free.budget = 0;
     f->count = BP_FRONTIER_POINTS;
     BP_TRY(bp_choice_lend(&free, memory, &at, &bytes, error));
     bp_status status = bp_fit_curve(&free, at, bytes, f->point, &f->count, error);

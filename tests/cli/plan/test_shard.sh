@@ -142,6 +142,15 @@ for ahead in 0 1 2; do
     check $? "$ahead ahead fit into $bytes: $(number shard_ahead)" "$err"
 done
 
+# What fits does so on every rank, not on the one alone that owns most.
+run plan --model tiny --ranks 8 --shard gradients --max-seq-length 64 --per-device-train-batch-size 2 \
+    --gradient-accumulation-steps 8 --arena 2340000 --json
+[[ $code -eq 0 && $(number largest_arena_bytes) -le 2340000 ]]
+check $? "every rank fits: $(number largest_arena_bytes)" "$err"
+expect 3 'does not fit: [0-9,]* bytes are missing: found 2,000,000, expected at least 2,292,992' plan --model tiny \
+    --ranks 8 --shard gradients --max-seq-length 64 --per-device-train-batch-size 2 \
+    --gradient-accumulation-steps 8 --arena 2000000
+
 # --shard auto: the fastest of what fits, for as long as something does.
 chosen() {
     run plan --model gpt2 --ranks 4 --shard auto --gradient-accumulation-steps 4 --per-device-train-batch-size 1 \

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* One plan after the other, each in memory that is given back at once. */
+/* What --ranks, --shard and the links between hosts ask for. */
 #include "tools/bedplate/planning/shard_plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/bedplate/planning/shard_choice_text.h"
 #include "tools/bedplate/session/dry_run.h"
 
 static const char where[] = "ranks";
@@ -83,54 +82,12 @@ bp_status shard_plan_links(const settings *set, bp_wire *wire, bp_error *error)
     return BP_OK;
 }
 
-void shard_wire(const bp_plan *made, bp_wire *wire)
+/* Counts what a step of a plan sends and predicts its seconds. One caller at a time. */
+static void shard_wire(const bp_plan *made, bp_wire *wire)
 {
     static bp_wire_clocks clocks; /* large */
     bp_wire_count(made, wire);
     bp_wire_time(made, wire, &clocks);
-}
-
-/* Bytes of the parts of tensors that this rank has. */
-static uint64_t owned_bytes(const bp_graph *graph)
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < graph->used.buffers; i++) {
-        bytes += graph->buffers[i].part.whole > 0 ? graph->buffers[i].bytes : 0;
-    }
-    return bytes;
-}
-
-static double sent_bytes(const bp_plan *made)
-{
-    bp_wire of = {.ranks = made->spec.ranks};
-    bp_wire_count(made, &of);
-    return of.sent;
-}
-
-static void note_rank(const bp_plan *made, shard_rank *to)
-{
-    to->arena_bytes = made->report.arena_bytes;
-    to->owned_bytes = owned_bytes(&made->graph);
-    to->sent_bytes = sent_bytes(made);
-    memcpy(to->class_most, made->report.class_most, sizeof to->class_most);
-}
-
-static bp_status plan_rank(const session *s, uint32_t rank, shard_rank *to, bp_error *error)
-{
-    static bp_plan made; /* large */
-    bp_spec spec = s->plan.spec;
-    memory_block memory = {0};
-    spec.rank = rank;
-    bp_status status = dry_run_take(&made, &spec, 0, &memory, error);
-    if (status == BP_OK) {
-        status = bp_plan_make_counted(&made, memory.address, memory.bytes);
-        note_rank(&made, to);
-        memory_give_back(&memory);
-    }
-    if (status != BP_OK && error->code == BP_OK) {
-        *error = made.error;
-    }
-    return status;
 }
 
 bp_status shard_plan_find(session *s, shard_plan *plan)
@@ -147,198 +104,12 @@ bp_status shard_plan_find(session *s, shard_plan *plan)
                             "--ranks");
     }
     shard_wire(&s->plan, &plan->wire);
-    note_rank(&s->plan, &plan->rank[0]);
-    for (uint32_t rank = 1; rank < ranks; rank++) {
-        plan->rank[rank] = plan->rank[0];
-        if (s->plan.builder.shards.ranks > 0) {
-            BP_TRY(plan_rank(s, rank, &plan->rank[rank], &s->error));
-        }
-    }
-    return BP_OK;
+    dry_run_advance();
+    return bp_share_ranks(&s->plan, &dry_run_lender, plan->rank, &s->error);
 }
 
 void shard_plan_end(shard_plan *plan)
 {
     free(plan->rank);
     plan->rank = NULL;
-}
-
-/* The ranks of the smallest and of the largest arena. */
-static void find_extremes(const shard_plan *plan, uint64_t *least, uint64_t *most)
-{
-    *least = *most = plan->rank[0].arena_bytes;
-    for (uint32_t i = 1; i < plan->ranks; i++) {
-        const uint64_t bytes = plan->rank[i].arena_bytes;
-        *least = bytes < *least ? bytes : *least;
-        *most = bytes > *most ? bytes : *most;
-    }
-}
-
-static void json_ranges(output *out, const session *s, uint32_t rank)
-{
-    const bp_builder *builder = &s->plan.builder;
-    json_list(out, "ranges");
-    for (uint32_t i = 0; i < builder->shards.tensors; i++) {
-        const uint64_t count = builder->parameters[i].count;
-        const bp_share share = bp_shards_share(&builder->shards, i, count, rank);
-        const bool owned = builder->parameters[i].trainable && share.count > 0;
-        if (owned) {
-            json_item(out);
-            json_text(out, "tensor", bp_build_name(builder, i));
-            json_count(out, "first", share.first);
-            json_count(out, "count", share.count);
-            json_close(out);
-        }
-    }
-    json_list_end(out);
-}
-
-static void json_link(output *out, const char *key, const bp_wire_link *link)
-{
-    json_open(out, key);
-    json_count(out, "peers", link->peers);
-    json_count(out, "sent_bytes", (uint64_t)link->bytes);
-    json_real(out, "bandwidth", link->bandwidth, 9);
-    json_real(out, "latency", link->latency, 9);
-    json_close(out);
-}
-
-void shard_plan_json(output *out, const session *s, const shard_plan *plan)
-{
-    uint64_t least, most;
-    if (plan->ranks == 0) {
-        return;
-    }
-    find_extremes(plan, &least, &most);
-    json_count(out, "ranks", plan->ranks);
-    json_text(out, "shard", bp_sharing_name(s->spec.sharing));
-    json_count(out, "shard_ahead", s->spec.gather_ahead);
-    shard_choice_json(out, &s->sharing);
-    json_count(out, "smallest_arena_bytes", least);
-    json_count(out, "largest_arena_bytes", most);
-    json_list(out, "per_rank");
-    for (uint32_t i = 0; i < plan->ranks; i++) {
-        json_item(out);
-        json_count(out, "rank", i);
-        json_count(out, "arena_bytes", plan->rank[i].arena_bytes);
-        json_count(out, "owned_bytes", plan->rank[i].owned_bytes);
-        json_count(out, "sent_bytes", (uint64_t)plan->rank[i].sent_bytes);
-        json_open(out, "classes");
-        for (uint32_t c = 0; c < BP_CLASS_COUNT; c++) {
-            json_count(out, bp_class_name((bp_class)c), plan->rank[i].class_most[c]);
-        }
-        json_close(out);
-        json_ranges(out, s, i);
-        json_close(out);
-    }
-    json_list_end(out);
-    json_open(out, "wire_per_step");
-    json_count(
-        out, "sent_bytes",
-        (uint64_t)(plan->wire.link[BP_WIRE_INSIDE].bytes + plan->wire.link[BP_WIRE_BETWEEN].bytes));
-    json_count(out, "calls", plan->wire.calls);
-    json_link(out, "inside_host", &plan->wire.link[BP_WIRE_INSIDE]);
-    json_link(out, "between_hosts", &plan->wire.link[BP_WIRE_BETWEEN]);
-    json_real(out, "exchange_seconds", plan->wire.exchange, 9);
-    json_real(out, "computing_seconds", plan->wire.computing, 9);
-    json_close(out);
-}
-
-static void shard_plan_put_row(bp_text *text, uint32_t rank, const shard_rank *row)
-{
-    static const bp_class shown[] = {BP_CLASS_WEIGHTS, BP_CLASS_MASTER, BP_CLASS_OPTIMIZER,
-                                     BP_CLASS_GRADIENTS};
-    const uint64_t numbers[] = {row->arena_bytes, row->class_most[shown[0]],
-                                row->class_most[shown[1]], row->class_most[shown[2]],
-                                row->class_most[shown[3]]};
-    char grouped[32];
-    bp_text number;
-    bp_text_init(&number, NULL, NULL, grouped, sizeof grouped);
-    bp_text_u64(&number, rank);
-    bp_status ok = bp_text_flush(&number);
-    bp_text_padded(text, grouped, 6, BP_TEXT_LEFT);
-    for (int i = 0; i < 5; i++) {
-        bp_text_init(&number, NULL, NULL, grouped, sizeof grouped);
-        bp_text_grouped(&number, numbers[i]);
-        ok = ok == BP_OK ? bp_text_flush(&number) : ok;
-        bp_text_padded(text, grouped, 18, BP_TEXT_RIGHT);
-    }
-    bp_text_char(text, '\n');
-}
-
-static void put_link(bp_text *text, const char *name, const bp_wire_link *link)
-{
-    bp_text_string(text, name);
-    bp_text_grouped(text, (uint64_t)link->bytes);
-    bp_text_string(text, " bytes to ");
-    bp_text_u64(text, link->peers);
-    bp_text_string(text, " peers at ");
-    bp_text_general(text, link->bandwidth, 4);
-    bp_text_string(text, " bytes/s, ");
-    bp_text_general(text, link->latency, 4);
-    bp_text_string(text, " s\n");
-}
-
-static void put_map(bp_text *text, const session *s, uint32_t ranks)
-{
-    const bp_builder *builder = &s->plan.builder;
-    bp_text_string(text, "\nelements of each rank\n");
-    for (uint32_t i = 0; i < builder->shards.tensors; i++) {
-        if (!builder->parameters[i].trainable) {
-            continue;
-        }
-        bp_text_padded(text, bp_build_name(builder, i), 40, BP_TEXT_LEFT);
-        for (uint32_t rank = 0; rank < ranks; rank++) {
-            const bp_share share =
-                bp_shards_share(&builder->shards, i, builder->parameters[i].count, rank);
-            if (share.count > 0) {
-                bp_text_char(text, ' ');
-                bp_text_u64(text, rank);
-                bp_text_char(text, ':');
-                bp_text_u64(text, share.first);
-                bp_text_char(text, '+');
-                bp_text_u64(text, share.count);
-            }
-        }
-        bp_text_char(text, '\n');
-    }
-}
-
-void shard_plan_put(bp_text *text, const session *s, const shard_plan *plan, bool with_map)
-{
-    uint64_t least, most;
-    if (plan->ranks == 0) {
-        return;
-    }
-    find_extremes(plan, &least, &most);
-    shard_choice_put(text, &s->sharing);
-    bp_text_string(text, "\nrank               arena           weights            master         "
-                         "optimizer         gradients\n");
-    for (uint32_t i = 0; i < plan->ranks; i++) {
-        shard_plan_put_row(text, i, &plan->rank[i]);
-    }
-    bp_text_string(text, "sharing     ");
-    bp_text_string(text, bp_sharing_name(s->spec.sharing));
-    if (s->spec.sharing == BP_SHARING_PARAMETERS) {
-        bp_text_string(text, ", weights gathered ");
-        bp_text_u64(text, s->spec.gather_ahead);
-        bp_text_string(text, " ahead");
-    }
-    bp_text_string(text, "; the largest arena is ");
-    bp_text_fixed(text, (double)most / (double)least, 4);
-    bp_text_string(text, " of the smallest, ");
-    bp_text_grouped(text, most - least);
-    bp_text_string(text, " bytes more\nwire        a rank sends in a step (the mean of all), in ");
-    bp_text_u64(text, plan->wire.calls);
-    bp_text_string(text, " calls:\n");
-    put_link(text, "  inside    ", &plan->wire.link[BP_WIRE_INSIDE]);
-    put_link(text, "  between   ", &plan->wire.link[BP_WIRE_BETWEEN]);
-    bp_text_string(text, "exchange    ");
-    bp_text_general(text, plan->wire.exchange, 4);
-    bp_text_string(text, " s predicted, call after call; computing ");
-    bp_text_general(text, plan->wire.computing, 4);
-    bp_text_string(text, " s by counted costs\n");
-    if (with_map) {
-        put_map(text, s, plan->ranks);
-    }
 }

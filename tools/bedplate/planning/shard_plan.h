@@ -4,24 +4,15 @@
 #ifndef BP_BEDPLATE_SHARD_PLAN_H
 #define BP_BEDPLATE_SHARD_PLAN_H
 
-#include "core/plan/search/wire.h"
-#include "tools/bedplate/app/output.h"
+#include "core/plan/search/share.h"
 #include "tools/bedplate/session/session.h"
 
 /* The values of --shard, in the order of bp_sharing, and `auto` (core/plan/search/share.h). */
 #define SHARD_WORDS "none|optimizer|gradients|parameters|auto"
 
-/* One rank's plan. */
-typedef struct shard_rank {
-    uint64_t arena_bytes;
-    uint64_t class_most[BP_CLASS_COUNT];
-    uint64_t owned_bytes; /* of what is shared out */
-    double sent_bytes;    /* in a step */
-} shard_rank;
-
 typedef struct shard_plan {
-    uint32_t ranks;   /* 0: not asked for */
-    shard_rank *rank; /* [ranks] */
+    uint32_t ranks;      /* 0: not asked for */
+    bp_share_rank *rank; /* [ranks] */
     bp_wire wire;
 } shard_plan;
 
@@ -37,12 +28,5 @@ bp_status shard_plan_links(const settings *set, bp_wire *wire, bp_error *error) 
  * memory, which shard_plan_end gives back. Cost: a plan for each rank where state is shared. */
 bp_status shard_plan_find(session *s, shard_plan *plan) BP_MUST_CHECK;
 void shard_plan_end(shard_plan *plan);
-
-/* Counts what a step of a plan sends and predicts its seconds. One caller at a time. */
-void shard_wire(const bp_plan *made, bp_wire *wire);
-
-/* Nothing where no ranks were asked for. with_map: the ranges that each owns as well. */
-void shard_plan_json(output *out, const session *s, const shard_plan *plan);
-void shard_plan_put(bp_text *text, const session *s, const shard_plan *plan, bool with_map);
 
 #endif

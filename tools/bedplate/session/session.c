@@ -489,7 +489,7 @@ bp_status session_save_rates(session *s)
     return calibrate_write(s->store, s->set->output_dir, &s->rated, &s->rates, &s->error);
 }
 
-/* All ranks make the choice of the one that owns most. */
+/* All ranks make the same choice. */
 static bp_status choose_options(void *user)
 {
     session *s = user;
@@ -499,17 +499,13 @@ static bp_status choose_options(void *user)
     const uint32_t rank = s->spec.rank;
     bp_fit_request request = session_request(s);
     BP_TRY(bp_spec_check(&s->spec, &s->error));
-    BP_TRY(bp_share_largest(&request.spec, &dry_run_lender, &s->error));
     BP_TRY(find_rates(s, request.free_policy));
     s->rated = s->spec;
-    const bp_rates *rates = s->calibrated ? &s->rates : NULL;
-    bp_status status = bp_choice_run(&s->choice, &request, rates, &dry_run_lender, &s->error);
-    if (status == BP_OK && !s->choice.fits && s->offload.asked && !s->offload.flash) {
-        bp_spec all = request.spec;
-        offload_all(&all, s->offload.what);
-        status = bp_choice_offload(&s->choice, &request, &all.offload, rates, &dry_run_lender,
-                                   &s->offload.chosen, &s->error);
-    }
+    bp_spec all = request.spec;
+    offload_all(&all, s->offload.what);
+    const bp_status status = bp_share_fit(
+        &s->choice, &request, s->offload.asked && !s->offload.flash ? &all.offload : NULL,
+        s->calibrated ? &s->rates : NULL, &dry_run_lender, &s->offload.chosen, &s->error);
     BP_TRY(adapter_blame(s->set, status, &s->error));
     s->spec = s->choice.fit.spec;
     s->spec.rank = rank;

@@ -26,7 +26,7 @@
 #include "tools/bedplate/sources/data_set.h"
 #include "tools/bedplate/sources/data_task.h"
 #include "tools/bedplate/planning/unit_text.h"
-#include "tools/bedplate/planning/shard_plan.h"
+#include "tools/bedplate/planning/shard_plan_text.h"
 #include "tools/bedplate/app/commands.h"
 #include "tools/bedplate/verbs/plan_run.h"
 
@@ -482,6 +482,14 @@ bp_status plan_make(session *s)
     return BP_OK;
 }
 
+/* Where nothing fits, the rank that lacks most is planned and shown. */
+static bp_status plan_choose(session *s)
+{
+    BP_TRY(session_choose(s));
+    s->spec.rank = s->choice.made && !s->choice.fits ? s->choice.fit.spec.rank : s->spec.rank;
+    return BP_OK;
+}
+
 static bp_status cmd_plan_plan(session *s)
 {
     const settings *set = s->set;
@@ -493,7 +501,7 @@ static bp_status cmd_plan_plan(session *s)
     if (set->max_batch) {
         BP_TRY(take_largest_batch(s));
     }
-    BP_TRY(session_choose(s));
+    BP_TRY(plan_choose(s));
     BP_TRY(plan_make(s));
     if (set->frontier) {
         bp_fit_request request = session_request(s);

@@ -59,6 +59,7 @@ static double least_cost(const double *share, uint32_t count, uint32_t buckets)
     return least;
 }
 
+/* verifies compile-42.96ec */
 static void test_no_choice_is_better(void **state)
 {
     (void)state;
@@ -77,6 +78,7 @@ static void test_no_choice_is_better(void **state)
 }
 
 /* Where nothing is shorter than the whole there is one bucket. */
+/* verifies compile-42.96ec */
 static void test_no_more_than_help(void **state)
 {
     (void)state;
@@ -111,6 +113,7 @@ static double expected_tokens(uint32_t length, uint32_t together)
     return share * length + (1.0 - share) * 100.0;
 }
 
+/* verifies compile-42.96ec */
 static void test_lengths_of_samples(void **state)
 {
     (void)state;
@@ -137,6 +140,7 @@ static void test_lengths_of_samples(void **state)
 }
 
 /* Without samples: even distances in multiples of 8, none twice, none of the whole sequence. */
+/* verifies compile-42.96ec */
 static void test_lengths_without_samples(void **state)
 {
     (void)state;
@@ -159,6 +163,7 @@ static void test_lengths_without_samples(void **state)
     assert_true(spec.length_count == 3 && spec.lengths[0] == 16 && spec.lengths[2] == 48);
 }
 
+/* verifies compile-42.96ec */
 static void test_what_cannot_be(void **state)
 {
     (void)state;

@@ -43,6 +43,7 @@ static bool near(double a, double b)
     return fabs(a - b) <= 1e-9 * fabs(b);
 }
 
+/* verifies ranks-21.60c4 */
 static void bytes_of_links_are_the_mean_of_all_ranks(void **state)
 {
     (void)state;
@@ -60,6 +61,7 @@ static void bytes_of_links_are_the_mean_of_all_ranks(void **state)
 
 /* Nothing shared, one host: all pieces are alike, so that seconds are bytes by bandwidth, and a
  * latency adds at most itself for each call. */
+/* verifies ranks-21.60c4 */
 static void seconds_are_bytes_by_bandwidth(void **state)
 {
     (void)state;
