@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Objects of the library that call each other in a circle are few: at most 5. What is listed in a table calls nothing of
-# the file that has the table.
+# the file that has the table. With --largest only the size of the largest circle is printed (tools/bench/house.sh).
 cd "$(dirname "$0")/../.." || exit 1
 build=${BUILD:-build/release}
 command -v python3 >/dev/null || { echo "skipped: no python3"; exit 77; }
@@ -50,9 +50,15 @@ ring() { # COUNT: objects of which each calls the next one
         printf 'x%d.o: 0 T f%d\nx%d.o: U f%d\n' "$i" "$i" "$i" $(((i + 1) % $1))
     done
 }
+objects=$(find "$build"/{arena,core,layers,optim,device} -name '*.o')
+if [[ $1 == --largest ]]; then
+    most=1
+    # shellcheck disable=SC2086
+    nm -A $objects 2>/dev/null | circles | sort -n | awk 'END { print NR ? $1 : 1 }'
+    exit
+fi
 expect "a ring of 5" "" "$(ring 5 | circles)"
 expect "a ring of 6" "6 objects: x0.o x1.o x2.o x3.o x4.o x5.o" "$(ring 6 | circles)"
-objects=$(find "$build"/{arena,core,layers,optim,device} -name '*.o')
 [[ $(wc -l <<<"$objects") -gt 300 ]]
 expect "objects of the library" 0 $?
 # shellcheck disable=SC2086
