@@ -233,6 +233,19 @@ run plan "${large[@]:1}" --arena $limit --offload "file:$work/off:64MiB" --json
 check $? "and planned" "$code $out$err"
 expect 3 '--offload: what is offloaded does not fit there' "${large[@]}" --arena $limit --offload "file:$work/off:64KiB" --output-dir "$work/f" \
     --overwrite-output-dir
+# One that would have room alone, and has none beside the policy's frozen weights, which stay, is offloaded too.
+beside=$((planned - (planned - limit) / 5))
+run plan "${large[@]:1}" --arena $beside --json
+[[ $code -eq 3 && $(json scoring_bytes) -gt $beside ]]
+check $? "too large beside the policy" "$code $out$err"
+for command in plan train; do
+    run $command "${large[@]:1}" --arena $beside --offload "file:$work/off:64MiB" --offload-what states --json \
+        $([[ $command == train ]] && echo --output-dir "$work/f" --overwrite-output-dir)
+    [[ $code -eq 0 && $(json arena_bytes) -le $beside ]]
+    check $? "$command: offloaded, as both have no room in $beside bytes" "$code $out$err"
+done
+cmp -s <(grep '^{"rollout"' "$work/e/record.jsonl" | sed 's/,"chain":.*//') <(grep '^{"rollout"' "$work/f/record.jsonl" | sed 's/,"chain":.*//')
+check $? "with the same rewards"
 
 # Its file, PATH.reward: what is wrong with it has a cause, and a name that is too long is refused before anything is planned.
 ln -s "$work/nowhere/file" "$work/link.reward"

@@ -8,6 +8,7 @@
 
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/policy/policy_run.h"
+#include "tools/bedplate/reward/reward_model.h"
 #include "tools/bedplate/session/dry_run.h"
 
 static const char where[] = "grpo";
@@ -348,9 +349,7 @@ bp_status policy_phases_find(const bp_spec *spec, policy_phases *phases, bp_erro
     phases->tokens = spec->sequence;
     BP_TRY(dry_run_arena(&one, 0, &phases->generating, error));
     if (spec->between_bytes > 0) {
-        one.generate_context = one.generate_sequences = one.prefill_rows = 0;
-        one.generate_regions = one.generate_prompt = 0;
-        one.between_bytes = spec->between_bytes;
+        one = reward_model_phase(spec, spec->between_bytes);
         BP_TRY(dry_run_arena(&one, 0, &phases->scoring, error));
     }
     one = *spec;

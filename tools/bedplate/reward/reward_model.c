@@ -14,6 +14,7 @@
 #include "tools/bedplate/app/process_memory.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/record/record_files.h"
+#include "tools/bedplate/session/dry_run.h"
 #include "tools/formats/family/family.h"
 #include "tools/formats/text/token_table.h"
 
@@ -164,23 +165,56 @@ static bp_status model_open(reward_model *m, uint32_t longest)
     return model_plan(m, longest);
 }
 
-/* Whether its weights are to be offloaded, where they are not: into a file beside the policy's. */
-static bool model_offloads(reward_model *m)
+bp_spec reward_model_phase(const bp_spec *spec, uint64_t bytes)
+{
+    bp_spec one = *spec;
+    one.batch = one.accumulation = one.sequence = 1;
+    one.loss_rows = one.length_count = one.sequence_chunk = 0;
+    one.generate_context = one.generate_sequences = one.prefill_rows = 0;
+    one.generate_regions = one.generate_prompt = 0;
+    one.between_bytes = bytes;
+    return one;
+}
+
+/* Whether it has no room in --arena beside what of the policy lives while it scores, all of that
+ * offloaded which may be. */
+static bp_status model_is_large(const reward_model *m, bool *large)
+{
+    const session *owner = m->owner;
+    const uint64_t most = owner->set->arena;
+    bp_spec one = reward_model_phase(&owner->spec, m->s.plan.report.arena_bytes);
+    uint64_t bytes = UINT64_MAX;
+    offload_all(&one, owner->offload.what);
+    if (most > 0 && m->s.plan.report.arena_bytes <= most) {
+        BP_TRY(dry_run_arena(&one, 0, &bytes, &m->owner->error));
+    }
+    *large = bytes > most;
+    return BP_OK;
+}
+
+/* Whether its weights are offloaded, which they are not yet: into a file beside the policy's. */
+static bp_status model_offloads(reward_model *m, bool *offloads)
 {
     const offload_choice *of = &m->owner->offload;
-    const uint64_t most = m->owner->set->arena;
-    const bool large = most == 0 || m->s.plan.report.arena_bytes > most;
-    if (!of->asked || of->host || of->flash || m->tier[0] != '\0' || !large) {
-        return false;
+    bool large = false;
+    *offloads = false;
+    if (!of->asked || of->host || of->flash || m->tier[0] != '\0') {
+        return BP_OK;
+    }
+    BP_TRY(model_is_large(m, &large));
+    if (!large) {
+        return BP_OK;
     }
     const int length = snprintf(m->tier, sizeof m->tier, "file:%s" PATH_BESIDE_REWARD ":%" PRIu64,
                                 of->path, of->bytes);
     m->set.offload = m->tier;
-    return length > 0 && (size_t)length < sizeof m->tier;
+    *offloads = length > 0 && (size_t)length < sizeof m->tier;
+    return BP_OK;
 }
 
 bp_status reward_model_open(reward_model *m, session *owner, uint32_t longest, uint32_t count)
 {
+    bool offloads;
     if (owner->set->reward_model == NULL) {
         return BP_OK;
     }
@@ -188,7 +222,8 @@ bp_status reward_model_open(reward_model *m, session *owner, uint32_t longest, u
     m->count = count;
     reward_model_settings(&m->set, owner->set, owner->set->reward_model);
     BP_TRY(model_failed(m, model_open(m, longest), &owner->error));
-    if (model_offloads(m)) {
+    BP_TRY(model_offloads(m, &offloads));
+    if (offloads) {
         memory_give_back(&m->held);
         session_end(&m->s);
         m->set.offload_buffered = owner->set->offload_buffered;

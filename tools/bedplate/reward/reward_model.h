@@ -4,8 +4,8 @@
  * It is a session of its own, whose arena are the bytes that the policy's plan leaves free between
  * its programs (bp_spec.between_bytes): weights are read from their file before each scoring, and
  * gone afterwards, so that generating, scoring and training share their bytes. Where the policy has
- * an offload file and the model needs more than --arena, its weights are offloaded to a file of
- * their own while it scores. */
+ * an offload file and --arena has no room for the model beside what of the policy lives through all
+ * phases, its weights are offloaded to a file of their own while it scores. */
 #ifndef BP_BEDPLATE_REWARD_MODEL_H
 #define BP_BEDPLATE_REWARD_MODEL_H
 
@@ -42,6 +42,10 @@ void reward_model_settings(settings *set, const settings *of, const char *direct
  * weights or no tokenizer. */
 bp_status reward_model_open(reward_model *m, session *owner, uint32_t longest,
                             uint32_t count) BP_MUST_CHECK;
+
+/* The policy's plan if scoring were all of it, in so many bytes: generating is left out, training
+ * as small as it can be. */
+bp_spec reward_model_phase(const bp_spec *spec, uint64_t bytes);
 
 /* One number for its files, which may not be replaced from here on. */
 bp_status reward_model_identify(reward_model *m, uint64_t *digest, bp_error *error) BP_MUST_CHECK;
