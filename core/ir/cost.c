@@ -14,6 +14,11 @@ static double quantised_flops(const bp_matmul_quantised_scalars *s)
     return 2.0 * (double)s->m * (double)s->n * (double)s->k;
 }
 
+static double experts_quantised_flops(const bp_matmul_experts_quantised_scalars *s)
+{
+    return 2.0 * (double)s->rows * (double)s->top * (double)s->n * (double)s->k;
+}
+
 static double experts_flops(const bp_matmul_experts_scalars *s)
 {
     return 2.0 * (double)s->rows * (double)s->top * (double)s->n * (double)s->k;
@@ -50,6 +55,9 @@ static double tuple_flops(bp_kernel kernel, const void *scalars)
     }
     if (kernel == BP_KERNEL_matmul_experts || kernel == BP_KERNEL_matmul_experts_sums) {
         return experts_flops(scalars); /* both rows have as many */
+    }
+    if (kernel == BP_KERNEL_matmul_experts_quantised) {
+        return experts_quantised_flops(scalars);
     }
     if (kernel == BP_KERNEL_attention_forward || kernel == BP_KERNEL_attention_packed_forward ||
         kernel == BP_KERNEL_attention_biased_forward) {

@@ -40,6 +40,7 @@ static const struct {
 } widest[] = {{BP_KERNEL_matmul, bp_matmul_workspace},
               {BP_KERNEL_matmul_quantised, bp_matmul_quantised_workspace},
               {BP_KERNEL_matmul_experts, bp_experts_workspace},
+              {BP_KERNEL_matmul_experts_quantised, bp_experts_quantised_workspace},
               {BP_KERNEL_matmul_experts_sums, bp_experts_sums_workspace},
               {BP_KERNEL_attention_forward, bp_attention_forward_workspace},
               {BP_KERNEL_attention_backward, bp_attention_backward_workspace},

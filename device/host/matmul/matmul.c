@@ -227,4 +227,22 @@ static void quantised_run(const bp_host_call *call, uint64_t first, uint64_t las
     matmul_run_tasks(&x, first, last);
 }
 
+void bp_matmul_coded(const bp_host_call *call, const bp_quantised_matrix *codes,
+                     const int64_t columns[2])
+{
+    const product x = {.s = call->scalars,
+                       .p = call->pointers,
+                       .c = bp_call_type(call, 0),
+                       .type = bp_call_type(call, 2),
+                       .weights = codes,
+                       .weight = quantised_weight};
+    const size_t rows = (size_t)x.s->m, end = (size_t)columns[1];
+    for (size_t i = 0; i < rows; i += TILE_ROWS) {
+        for (size_t j = (size_t)columns[0]; j < end; j += TILE_COLUMNS) {
+            const tile at = {i, j, least(rows - i, TILE_ROWS), least(end - j, TILE_COLUMNS)};
+            tile_run(&x, &at);
+        }
+    }
+}
+
 const bp_host_kernel bp_host_matmul_quantised = {quantised_tasks, quantised_run, NULL};

@@ -289,6 +289,15 @@ static void run_own(const matmul_work *w, const matmul_block *block)
     }
 }
 
+/* The parts of w->work for a product of those scalars. */
+static void divide_work(matmul_work *w, const bp_matmul_scalars *s)
+{
+    (void)cut_within(s, w->type != BP_F32 || w->c_type != BP_F32 || w->weights != NULL, w->bytes,
+                     &w->closest); /* it fits, or the call were not made */
+    w->room = w->closest.a_count + w->closest.panel_count + w->closest.c_count;
+    w->scratch = w->work + w->room;
+}
+
 /* Tasks first .. last - 1; `work` is this worker's part of the workspace. */
 static void matmul_pack_run_tasks(matmul_work *w, float *work, uint64_t first, uint64_t last)
 {
@@ -304,10 +313,7 @@ static void matmul_pack_run_tasks(matmul_work *w, float *work, uint64_t first, u
         bp_matmul_strip(w, column, least((int64_t)last * BP_MATMUL_STRIP, s->n) - column);
         return;
     }
-    (void)cut_within(s, w->type != BP_F32 || w->c_type != BP_F32 || w->weights != NULL, w->bytes,
-                     &w->closest); /* it fits, or the call were not made */
-    w->room = w->closest.a_count + w->closest.panel_count + w->closest.c_count;
-    w->scratch = work + w->room;
+    divide_work(w, s);
     w->pairs = w->type == BP_BF16 && w->weights == NULL && !low_rank ? w->form->pairs : NULL;
     while (task < (int64_t)last) {
         int64_t left = (int64_t)last - task;
@@ -390,6 +396,26 @@ void bp_matmul_run_whole(const bp_matmul_isa *form, const bp_host_call *call, ui
     run_with(&w, call, p->work, bytes, tasks, 0);
 }
 
+void bp_matmul_run_coded(const bp_matmul_isa *form, const bp_host_call *call,
+                         const bp_quantised_matrix *codes, const int64_t columns[2], uint64_t bytes)
+{
+    const bp_matmul_pointers *p = call->pointers;
+    matmul_work w = work_of(form, call->scalars, p, call);
+    const matmul_block block = {
+        .rows = w.s->m, .column = columns[0], .columns = columns[1] - columns[0]};
+    bp_matmul_scalars part = *w.s;
+    w.weights = codes;
+    w.bytes = bytes;
+    w.work = w.packed_a = (float *)p->work;
+    if (single_row(w.s)) {
+        bp_matmul_strip(&w, block.column, block.columns);
+        return;
+    }
+    part.n = block.columns;
+    divide_work(&w, &part);
+    bp_matmul_rectangle(&w, &block);
+}
+
 /* A run has any number of rows up to all tokens, and of those is what a workspace is for: a product
  * with fewer takes no more. */
 uint64_t bp_experts_workspace(const void *scalars, const uint8_t *dtypes)
@@ -399,6 +425,17 @@ uint64_t bp_experts_workspace(const void *scalars, const uint8_t *dtypes)
         .m = s->rows > 1 ? s->rows : 2, .n = least(s->n, BP_EXPERTS_SIDE), .k = s->k};
     const bool scratch = dtypes != NULL && dtypes[0] != BP_F32;
     return s->rows > 0 ? workspace_of(&one, scratch) : 0;
+}
+
+/* What is dequantised goes through a scratch, that of a single row through a strip. */
+uint64_t bp_experts_quantised_workspace(const void *scalars, const uint8_t *dtypes)
+{
+    const bp_matmul_experts_quantised_scalars *s = scalars;
+    const bp_matmul_scalars one = {
+        .m = s->rows > 1 ? s->rows : 2, .n = least(s->n, BP_EXPERTS_SIDE), .k = s->k};
+    const uint64_t strip = BP_QUANTISED_STRIP * sizeof(float), most = workspace_of(&one, true);
+    (void)dtypes;
+    return s->rows > 0 && most > 0 ? (most > strip ? most : strip) : 0;
 }
 
 /* The rows are the terms here: of more of them than a block has, chains wait beside it. */

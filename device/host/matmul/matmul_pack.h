@@ -167,6 +167,11 @@ void bp_matmul_run(const bp_matmul_isa *form, const bp_host_call *call, uint64_t
 /* A whole product by one worker, in a workspace of so many bytes. */
 void bp_matmul_run_whole(const bp_matmul_isa *form, const bp_host_call *call, uint64_t bytes);
 
+/* The same of columns columns[0] to before columns[1], with a b in codes. */
+void bp_matmul_run_coded(const bp_matmul_isa *form, const bp_host_call *call,
+                         const bp_quantised_matrix *codes, const int64_t columns[2],
+                         uint64_t bytes);
+
 /* The same for matmul_quantised. */
 uint64_t bp_matmul_quantised_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_matmul_quantised_tasks(const void *scalars, const bp_matmul_isa *form);

@@ -32,6 +32,11 @@ static inline bp_matmul_pointers bp_matmul_plain_pointers(const bp_matmul_quanti
                                 .work = p->work};
 }
 
+/* Columns columns[0] to before columns[1] of a product whose b is in codes, in the portable form;
+ * the scalars and pointers are matmul's, without b. */
+void bp_matmul_coded(const bp_host_call *call, const bp_quantised_matrix *codes,
+                     const int64_t columns[2]);
+
 static inline bp_quantised_matrix bp_matmul_weights(const bp_host_call *call)
 {
     const bp_matmul_quantised_scalars *s = call->scalars;

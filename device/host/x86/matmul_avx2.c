@@ -288,7 +288,13 @@ static void product(const bp_host_call *call, uint64_t bytes)
     bp_matmul_run_whole(&bp_matmul_isa_avx2, call, bytes);
 }
 
-BP_EXPERTS_KERNELS(avx2, product)
+static void coded(const bp_host_call *call, const bp_quantised_matrix *codes,
+                  const int64_t columns[2], uint64_t bytes)
+{
+    bp_matmul_run_coded(&bp_matmul_isa_avx2, call, codes, columns, bytes);
+}
+
+BP_EXPERTS_KERNELS(avx2, product, coded)
 
 static uint64_t quantised_tasks(const void *scalars)
 {

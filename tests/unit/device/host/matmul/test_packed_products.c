@@ -140,8 +140,121 @@ static void every_type_and_form(void **state)
     }
 }
 
+#define E(c, arg) kernel_case_at((c), 0, OPERAND(matmul_experts_quantised, arg))
+
+enum { EXPERTS = 3, TOP = 2 };
+
+/* Each token's experts: the first two of three, or the last two, so that each has some rows. */
+static void fill_order(int32_t *order, int64_t tokens)
+{
+    const int64_t choices = tokens * TOP;
+    int32_t *of = order + EXPERTS + 1, *rows = of + choices, row = 0;
+    for (int32_t e = 0; e < EXPERTS; e++) {
+        order[e] = row;
+        for (int64_t i = 0; i < choices; i++) {
+            if (i / TOP % 2 + i % TOP == e) {
+                of[row] = (int32_t)i;
+                rows[i] = row++;
+            }
+        }
+    }
+    order[EXPERTS] = row;
+}
+
+static float expert_product(const kernel_case *c, const float *weights, int64_t row, int64_t column)
+{
+    const bp_matmul_experts_quantised_scalars *s = (const void *)c->scalars;
+    const bp_dtype working = (bp_dtype)c->dtypes[OPERAND(matmul_experts_quantised, a)];
+    float sum = 0.0f;
+    for (int64_t k = 0; k < s->k; k++) {
+        const int64_t at = s->transpose_b != 0 ? column * s->k + k : k * s->n + column;
+        sum = fmaf(bp_element_load(E(c, a), (uint64_t)(row * s->k + k), working),
+                   bp_element_round(weights[at], working), sum);
+    }
+    return bp_element_round(sum, working);
+}
+
+static void compare_experts(const kernel_case *c, const bp_packed_type *type)
+{
+    const bp_matmul_experts_quantised_scalars *s = (const void *)c->scalars;
+    const bp_dtype working = (bp_dtype)c->dtypes[OPERAND(matmul_experts_quantised, a)];
+    const int32_t *order = E(c, order);
+    const uint64_t count = (uint64_t)(s->n * s->k);
+    float *weights = malloc(count * sizeof *weights);
+    assert_non_null(weights);
+    for (uint64_t e = 0; e < EXPERTS; e++) {
+        const uint8_t *codes = E(c, codes);
+        bp_packed_values(type, codes, e * count, count, weights);
+        for (int64_t i = order[e] * s->n; i < order[e + 1] * s->n; i++) {
+            const float got = bp_element_load(E(c, c), (uint64_t)i, working);
+            const float right = expert_product(c, weights, i / s->n, i % s->n);
+            if (memcmp(&got, &right, sizeof got) != 0) {
+                fail_msg("%s tokens %d n %d k %d transposed %d type %d: %.9g, not %.9g", type->name,
+                         (int)s->rows, (int)s->n, (int)s->k, (int)s->transpose_b, (int)working,
+                         (double)got, (double)right);
+            }
+        }
+    }
+    free(weights);
+}
+
+static void run_experts(const bp_packed_type *type, kernel_device *on, bp_dtype working,
+                        int64_t tokens, int64_t other)
+{
+    const int64_t width = (int64_t)type->elements * (1 + (int64_t)draw(2));
+    const int64_t turn = draw(2);
+    const bp_matmul_experts_quantised_scalars s = {.rows = tokens,
+                                                   .top = TOP,
+                                                   .experts = EXPERTS,
+                                                   .n = turn != 0 ? other : width,
+                                                   .k = turn != 0 ? width : other,
+                                                   .transpose_b = turn,
+                                                   .form =
+                                                       BP_QUANTISED_BLOCKS + (int64_t)type->type};
+    const uint32_t absent = UINT32_C(1) << OPERAND(matmul_experts_quantised, scales) |
+                            UINT32_C(1) << OPERAND(matmul_experts_quantised, nested) |
+                            UINT32_C(1) << OPERAND(matmul_experts_quantised, residual);
+    uint8_t dtypes[BP_OPERANDS_MAX];
+    kernel_case c;
+    memset(dtypes, (int)working, sizeof dtypes);
+    kernel_case_init_typed(&c, on->device, BP_KERNEL_matmul_experts_quantised, &s, 1, absent,
+                           dtypes);
+    fill_codes(E(&c, codes), c.bytes[OPERAND(matmul_experts_quantised, codes)], type);
+    fill_order(E(&c, order), tokens);
+    for (int64_t i = 0; i < tokens * TOP * s.k; i++) {
+        bp_element_store(E(&c, a), (uint64_t)i, (float)draw(2000) / 1000.0f - 1.0f, working);
+    }
+    kernel_case_run(&c, on);
+    compare_experts(&c, type);
+    kernel_case_free(&c);
+}
+
+/* verifies device-3.0681 */
+static void experts_of_every_type_and_form(void **state)
+{
+    (void)state;
+    static const bp_dtype types[] = {BP_F32, BP_BF16, BP_F16};
+    static const int64_t tokens[] = {1, 2, 5, 40};
+    for (uint32_t isa = 0; isa < BP_HOST_ISAS_ALL; isa++) {
+        if (!bp_host_isa_runs(isa)) {
+            continue;
+        }
+        kernel_device on;
+        kernel_device_open(&on, &bp_device_host, bp_host_isa_name(isa), 1 + isa % 3, ARENA);
+        for (uint64_t number = 0; number < 64; number++) {
+            const bp_packed_type *type = bp_packed_of(number);
+            dice = 100 + number;
+            for (uint32_t i = 0; type != NULL && i < 3 * 4; i++) {
+                run_experts(type, &on, types[i % 3], tokens[i / 3], 1 + draw(300));
+            }
+        }
+        kernel_device_close(&on);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_type_and_form)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_type_and_form),
+                                       cmocka_unit_test(experts_of_every_type_and_form)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

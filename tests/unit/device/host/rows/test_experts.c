@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/ir/step.h"
+#include "core/ops/quantised.h"
 #include "device/host/isa_table.h"
 #include "device/host/host.h"
 #include "tests/fixtures/kernels/kernel_case.h"
@@ -510,6 +511,54 @@ static void runs_are_multiplied_on(kernel_device *on)
 /* verifies device-3.0681 */
 TEST_ON_HOST(runs_are_multiplied)
 
+/* The codes of one expert's matrix of such a case, n by n or k rows of its own. */
+static bp_quantised_matrix codes_of(const kernel_case *c, int64_t expert)
+{
+    const bp_matmul_experts_quantised_scalars *s = (const void *)c->scalars;
+    const uint64_t count = (uint64_t)(s->n * s->k), e = (uint64_t)expert;
+    const int64_t rows = s->transpose_b != 0 ? s->n : s->k;
+    const uint8_t *codes = AT(c, matmul_experts_quantised, codes);
+    const uint8_t *scales = AT(c, matmul_experts_quantised, scales);
+    const float *nested = AT(c, matmul_experts_quantised, nested);
+    const uint64_t each = bp_quantised_scales((uint64_t)rows, count, s->form);
+    return (bp_quantised_matrix){
+        .form = s->form,
+        .columns = (uint64_t)(s->transpose_b != 0 ? s->k : s->n),
+        .codes = codes + e * bp_quantised_codes(count, s->form),
+        .scales = scales != NULL ? scales + e * each : NULL,
+        .nested = nested != NULL ? nested + e * bp_quantised_nested(count, s->form) : NULL};
+}
+
+/* Bit for bit: a chain over the values that the codes stand for, then the residual. */
+static void coded_runs_are_multiplied_on(kernel_device *on)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        kernel_case c;
+        kernel_random_case(&c, on->device, BP_KERNEL_matmul_experts_quantised, seed);
+        kernel_case_run(&c, on);
+        const bp_matmul_experts_quantised_scalars *s = (const void *)c.scalars;
+        const where w = where_of(AT(&c, matmul_experts_quantised, order), &c);
+        const float *a = AT(&c, matmul_experts_quantised, a);
+        const float *got = AT(&c, matmul_experts_quantised, c);
+        const float *residual = AT(&c, matmul_experts_quantised, residual);
+        const int64_t rows = s->rows * s->top;
+        for (int64_t i = 0; i<rows * s->n; i += rows> 400 ? 11 : 1) {
+            const int64_t r = i / s->n, j = i % s->n;
+            const bp_quantised_matrix b = codes_of(&c, expert_of(&w, r));
+            float want = 0.0f;
+            for (int64_t k = 0; k < s->k; k++) {
+                const int64_t at = s->transpose_b != 0 ? j * s->k + k : k * s->n + j;
+                want = fmaf(a[r * s->k + k], bp_quantised_value(&b, (uint64_t)at), want);
+            }
+            want += residual != NULL ? residual[i] : 0.0f;
+            assert_memory_equal(got + i, &want, sizeof want);
+        }
+        kernel_case_free(&c);
+    }
+}
+/* verifies device-3.0681 */
+TEST_ON_HOST(coded_runs_are_multiplied)
+
 static void runs_are_summed_on(kernel_device *on)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -703,6 +752,7 @@ int main(void)
         cmocka_unit_test(rows_go_and_come_back),
         cmocka_unit_test(weights_have_their_derivative),
         cmocka_unit_test(runs_are_multiplied),
+        cmocka_unit_test(coded_runs_are_multiplied),
         cmocka_unit_test(runs_are_summed),
         cmocka_unit_test(rows_have_gates),
     };
