@@ -36,7 +36,8 @@ typedef enum bp_quantised {
     BP_QUANTISED_FP4,
     BP_QUANTISED_FP4_DOUBLE,
     BP_QUANTISED_KINDS,
-    BP_QUANTISED_BLOCKS = 64 /* and ggml's number of a type in blocks (core/ops/blocks.h) */
+    BP_QUANTISED_BLOCKS = 64, /* and ggml's number of a type in blocks (core/ops/blocks.h): */
+    BP_QUANTISED_MXFP4 = BP_QUANTISED_BLOCKS + 39
 } bp_quantised;
 
 /* How the tape keeps what backward reads (core/ops/tape.h). */

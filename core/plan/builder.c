@@ -204,11 +204,36 @@ static bp_quantised stored_form(const bp_spec *spec, const char *name)
     return BP_QUANTISED_NONE;
 }
 
+bp_matrices bp_build_matrices(const bp_spec *spec, const bp_parameter *parameter)
+{
+    const uint64_t *shape = parameter->shape;
+    if (parameter->rank == 3) {
+        return (bp_matrices){shape[0], shape[parameter->input_major ? 2 : 1],
+                             shape[parameter->input_major ? 1 : 2]};
+    }
+    const bool turned = spec->model->input_major;
+    return (bp_matrices){1, shape[turned ? 1 : 0], shape[turned ? 0 : 1]};
+}
+
+uint64_t bp_build_scale_bytes(const bp_spec *spec, const bp_parameter *parameter)
+{
+    const bp_matrices m = bp_build_matrices(spec, parameter);
+    return bp_size_mul(m.count,
+                       bp_quantised_scales(m.out, bp_size_mul(m.out, m.in), parameter->quantised));
+}
+
+uint64_t bp_build_nested_floats(const bp_spec *spec, const bp_parameter *parameter)
+{
+    const bp_matrices m = bp_build_matrices(spec, parameter);
+    return bp_size_mul(m.count,
+                       bp_quantised_nested(bp_size_mul(m.out, m.in), parameter->quantised));
+}
+
 /* Blocks: the matrix is (out, in), whose rows they have to fill, on a device that reads them. */
 static bool blocks_fit(bp_builder *builder, const bp_parameter *parameter, bp_quantised form,
                        const char *name)
 {
-    const uint64_t row = parameter->shape[builder->spec->model->input_major ? 0 : 1];
+    const uint64_t row = bp_build_matrices(builder->spec, parameter).in;
     bp_error *error = builder->graph->error;
     if (builder->status != BP_OK || !bp_quantised_packed(form)) {
         return builder->status == BP_OK;
@@ -230,17 +255,30 @@ static bool blocks_fit(bp_builder *builder, const bp_parameter *parameter, bp_qu
     return builder->status == BP_OK;
 }
 
+/* Codes of experts lie one behind the other, so that an expert's begin with a block. */
+static bool experts_fit(bp_builder *builder, const bp_parameter *parameter, bp_quantised form,
+                        const char *name)
+{
+    const bp_matrices m = bp_build_matrices(builder->spec, parameter);
+    if (bp_quantised_four(form) && (m.out * m.in) % bp_quantised_block(form) != 0) {
+        builder->status = bp_error_limit(builder->graph->error, BP_ERR_USAGE, where,
+                                         "an expert's matrix is no whole number of blocks", name,
+                                         bp_size_signed(bp_quantised_block(form)), BP_LIMIT_DIVISOR,
+                                         bp_size_signed(m.out * m.in));
+    }
+    return blocks_fit(builder, parameter, form, name);
+}
+
 /* A weight as codes and scales. */
 static void make_quantised(bp_builder *builder, bp_parameter *parameter, bp_quantised form,
                            const char *name)
 {
-    const uint64_t rows = parameter->shape[builder->spec->model->input_major ? 1 : 0];
-    const uint64_t nested = bp_quantised_nested(parameter->count, form);
+    parameter->quantised = form;
+    const uint64_t nested = bp_build_nested_floats(builder->spec, parameter);
     bp_buffer codes = codes_buffer(bp_quantised_codes(parameter->count, form), BP_U8);
-    bp_buffer scales = codes_buffer(bp_quantised_scales(rows, parameter->count, form), BP_U8);
+    bp_buffer scales = codes_buffer(bp_build_scale_bytes(builder->spec, parameter), BP_U8);
     bp_buffer second = codes_buffer(nested, BP_F32);
     codes.space = scales.space = second.space = space_of(builder, parameter);
-    parameter->quantised = form;
     parameter->weight = make_buffer(builder, &codes, name);
     if (bp_quantised_scaled(form)) {
         parameter->scales =
@@ -289,9 +327,11 @@ static void make_tensors(bp_builder *builder, uint32_t index, const char *name)
     const bool trained = parameter->trainable && builder->spec->optimizer != NULL;
     parameter->offloaded =
         trained ? compile_goes_along(builder, index) : compile_is_offloaded(builder, index);
-    const bp_quantised form = builder->spec->quantised, stored = stored_form(builder->spec, name);
+    const bool experts = bp_adapter_experts(builder, index);
+    const bp_quantised form = experts ? builder->spec->experts : builder->spec->quantised;
+    const bp_quantised stored = experts ? BP_QUANTISED_NONE : stored_form(builder->spec, name);
     const bool coded = form != BP_QUANTISED_NONE || stored != BP_QUANTISED_NONE;
-    const bool dense = coded && bp_adapter_dense(builder, index);
+    const bool dense = coded && (experts || bp_adapter_dense(builder, index));
     const bool packs = dense || gives_logits(builder, parameter);
     if (packs && !trained && stored != BP_QUANTISED_NONE) {
         if (blocks_fit(builder, parameter, stored, name)) {
@@ -303,7 +343,7 @@ static void make_tensors(bp_builder *builder, uint32_t index, const char *name)
         builder->status = bp_error_set(builder->graph->error, BP_ERR_USAGE, where,
                                        "a quantised weight cannot be trained", name);
         bp_error_prefix(builder->graph->error, "trainable");
-    } else {
+    } else if (!experts || experts_fit(builder, parameter, form, name)) {
         make_quantised(builder, parameter, form, name);
     }
 }

@@ -192,6 +192,19 @@ static inline bool bp_build_shared(const bp_builder *builder)
     return spec->ranks > 1 && spec->sharing != BP_SHARING_NONE && spec->optimizer != NULL;
 }
 
+/* The matrices of a quantised parameter, each (out, in): those of experts, or the one. */
+typedef struct bp_matrices {
+    uint64_t count;
+    uint64_t out;
+    uint64_t in;
+} bp_matrices;
+
+bp_matrices bp_build_matrices(const bp_spec *spec, const bp_parameter *parameter);
+
+/* Bytes of its scales, and floats of its nested scales. */
+uint64_t bp_build_scale_bytes(const bp_spec *spec, const bp_parameter *parameter);
+uint64_t bp_build_nested_floats(const bp_spec *spec, const bp_parameter *parameter);
+
 /* Whether ranks can have parts of a weight, or of its codes, which move as words. What one unit
  * holds stays whole: its gather would be all latency. */
 static inline bool bp_parameter_divides(const bp_parameter *parameter)

@@ -41,7 +41,8 @@ typedef struct bp_model_config {
     int64_t pad_token;
     int64_t more_eos[BP_MORE_EOS_MAX]; /* further tokens that end a text */
     uint32_t more_eos_count;
-    bp_quantised quantised; /* the files' form of the blocks' dense layers */
+    bp_quantised quantised; /* the files' form of the blocks' dense layers, */
+    bp_quantised experts;   /* and of experts' matrices */
 
     /* The family's own sizes and constants: a plain struct of its layers (bp_transformer,
      * bp_llama_config, ...), copied in and out by the two functions below. */

@@ -10,7 +10,7 @@
 #include "core/base/version.h"
 
 #define FILE_MAGIC   UINT64_C(0x0a6e616c702d7062) /* "bp-plan" and an end of line */
-#define FILE_FORMAT  1
+#define FILE_FORMAT  2
 #define FILE_VERSION 16 /* bytes of the version's text */
 
 /* Words of a file, in order; behind them an offset for each buffer, and the digest of all that is
@@ -86,6 +86,7 @@ void bp_plan_choices(const bp_spec *spec, bp_plan_choice choices[BP_PLAN_CHOICES
         {"offload.ahead", offload->ahead},
         {"offload.room", offload->room},
         {"generate_context", spec->generate_context},
+        {"experts", (uint64_t)spec->experts},
     };
     memcpy(choices, all, sizeof all);
 }

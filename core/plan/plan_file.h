@@ -28,7 +28,7 @@ bp_status bp_plan_file_programs(const bp_plan_file *file, const bp_graph *graph,
 void bp_plan_file_place(const bp_plan_file *file, bp_graph *graph, bp_report *report);
 
 /* The choices of a spec by which plans differ, for reading. */
-#define BP_PLAN_CHOICES 30
+#define BP_PLAN_CHOICES 31
 
 typedef struct bp_plan_choice {
     const char *name;

@@ -266,10 +266,17 @@ static bp_status check_quantised(const bp_spec *spec, bp_error *error)
         spec->quantised == BP_QUANTISED_FP8) {
         return refuse(error, "load-in-4bit", "there is no such form of frozen weights");
     }
-    if (spec->quantised == BP_QUANTISED_NONE || spec->optimizer == NULL || spec->lora.rank > 0) {
+    if (!bp_quantised_valid(spec->experts) || spec->experts == BP_QUANTISED_FP8) {
+        return refuse(error, "experts", "there is no such form of frozen weights");
+    }
+    const bool none = spec->quantised == BP_QUANTISED_NONE && spec->experts == BP_QUANTISED_NONE;
+    if (none || spec->optimizer == NULL || spec->lora.rank > 0) {
         return BP_OK;
     }
-    return refuse(error, spec->quantised == BP_QUANTISED_INT8 ? "load-in-8bit" : "load-in-4bit",
+    return refuse(error,
+                  spec->quantised == BP_QUANTISED_NONE   ? "experts"
+                  : spec->quantised == BP_QUANTISED_INT8 ? "load-in-8bit"
+                                                         : "load-in-4bit",
                   "quantised weights are frozen: training needs adapters, --lora-r 8 for instance");
 }
 

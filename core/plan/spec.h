@@ -294,6 +294,8 @@ typedef struct bp_spec {
     /* Form of the blocks' dense layers, which are frozen then; 0, BP_QUANTISED_NONE: as they are.
      */
     bp_quantised quantised;
+    /* Form of experts' matrices, GGUF's blocks as well, which are frozen then; 0: as they are. */
+    bp_quantised experts;
     /* Frozen matrices that are kept as a file stores them, by parameters' names in strcmp's order:
      * of those named, dense layers of the blocks, and a language model's output head, that are not
      * trained; the caller's; NULL: none. */

@@ -95,10 +95,13 @@ bp_status bp_runtime_clear(bp_runtime *runtime)
 /* Element number `at` of the matrix as it is quantised, (out, in), as the model publishes it. */
 static uint64_t published(const bp_runtime *runtime, const bp_parameter *p, uint64_t at)
 {
-    if (p->quantised == BP_QUANTISED_NONE || !runtime->plan->spec.model->input_major) {
+    const bool turned = p->rank == 3 ? p->input_major : runtime->plan->spec.model->input_major;
+    if (p->quantised == BP_QUANTISED_NONE || !turned) {
         return at;
     }
-    return at % p->shape[0] * p->shape[1] + at / p->shape[0];
+    const bp_matrices m = bp_build_matrices(&runtime->plan->spec, p);
+    const uint64_t first = at / (m.out * m.in) * (m.out * m.in);
+    return first + (at - first) % m.in * m.out + (at - first) / m.in;
 }
 
 static float first_value(const bp_runtime *runtime, uint32_t parameter, uint64_t at)

@@ -2,6 +2,7 @@
 /* Weights on their way into codes, through the runtime's transfer piece. */
 #include <string.h>
 
+#include "core/ops/block_write.h"
 #include "core/ops/convert.h"
 #include "core/run/runtime.h"
 
@@ -19,6 +20,7 @@ typedef struct quantise_context {
     const bp_buffer *scales;
     const bp_buffer *nested; /* NULL: none */
     uint64_t columns;
+    uint64_t each; /* elements of a matrix */
     uint8_t *packed;
     float *floats;
 } quantise_context;
@@ -26,6 +28,7 @@ typedef struct quantise_context {
 static quantise_context context_of(bp_runtime *runtime, uint32_t parameter)
 {
     const bp_parameter *p = &runtime->plan->builder.parameters[parameter];
+    const bp_matrices matrices = bp_build_matrices(&runtime->plan->spec, p);
     const bp_buffer *buffers = runtime->plan->graph.buffers;
     return (quantise_context){.runtime = runtime,
                               .q = &runtime->quantiser,
@@ -33,7 +36,8 @@ static quantise_context context_of(bp_runtime *runtime, uint32_t parameter)
                               .codes = &buffers[p->weight],
                               .scales = &buffers[p->scales],
                               .nested = p->nested != BP_NO_BUFFER ? &buffers[p->nested] : NULL,
-                              .columns = p->shape[runtime->plan->spec.model->input_major ? 0 : 1],
+                              .columns = matrices.in,
+                              .each = matrices.in * matrices.out,
                               .packed = runtime->transfer,
                               .floats =
                                   (float *)(void *)(runtime->transfer + BP_TRANSFER_BYTES / 2)};
@@ -101,14 +105,21 @@ static bp_status quantise_four(quantise_context *context, uint64_t first, const 
                             (size_t)bp_size_ceil_div(count, block) * sizeof(float));
 }
 
-/* First pass: the mean of all scales is their offset. */
+/* Where the nested scales of the matrix of an element begin, in bytes. */
+static uint64_t nested_at(const quantise_context *context, uint64_t element)
+{
+    return element / context->each *
+           bp_quantised_nested(context->each, context->parameter->quantised) * sizeof(float);
+}
+
+/* First pass: the mean of all scales of a matrix is their offset. */
 static bp_status measure_scales(quantise_context *context, uint64_t first, const float *values,
                                 uint64_t count)
 {
     bp_quantiser *q = context->q;
     const uint64_t block = block_of(context);
-    if (first == 0) {
-        bp_cascade_begin(&q->sum, bp_size_ceil_div(context->parameter->count, block));
+    if (first % context->each == 0) {
+        bp_cascade_begin(&q->sum, bp_size_ceil_div(context->each, block));
     }
     const uint64_t whole = count / block, rest = count % block;
     fill_blocks(context, values, whole, context->floats, NULL);
@@ -119,27 +130,29 @@ static bp_status measure_scales(quantise_context *context, uint64_t first, const
         bp_cascade_add(&q->sum,
                        bp_four_scale(context->parameter->quantised, values + count - rest, rest));
     }
-    if (first + count < context->parameter->count) {
+    if ((first + count) % context->each != 0) {
         return BP_OK;
     }
     context->floats[0] = bp_cascade_mean(&q->sum);
     memcpy(context->floats + BP_NESTED_MAP, bp_nested_map, sizeof bp_nested_map);
-    q->offset = context->floats[0];
-    return bp_runtime_write(context->runtime, context->nested, 0, context->floats,
-                            BP_NESTED_SCALES * sizeof(float));
+    return bp_runtime_write(context->runtime, context->nested, nested_at(context, first),
+                            context->floats, BP_NESTED_SCALES * sizeof(float));
 }
 
-static bp_status put_scales(quantise_context *context, uint64_t block)
+/* The scales that were kept, the last of which is of the block of that element. */
+static bp_status put_scales(quantise_context *context, uint64_t element)
 {
     bp_quantiser *q = context->q;
-    uint64_t group = block / BP_NESTED_BLOCK;
+    const uint64_t last = element / block_of(context);
+    const uint64_t group = element % context->each / block_of(context) / BP_NESTED_BLOCK;
     uint8_t codes[BP_NESTED_BLOCK];
     float scale = bp_nested_block(q->scales, q->kept, q->offset, codes);
-    BP_TRY(bp_runtime_write(context->runtime, context->scales, group * BP_NESTED_BLOCK, codes,
-                            q->kept));
+    BP_TRY(bp_runtime_write(context->runtime, context->scales, last + 1 - q->kept, codes, q->kept));
     q->kept = 0;
     return bp_runtime_write(context->runtime, context->nested,
-                            (BP_NESTED_SCALES + group) * sizeof(float), &scale, sizeof scale);
+                            nested_at(context, element) +
+                                (BP_NESTED_SCALES + group) * sizeof(float),
+                            &scale, sizeof scale);
 }
 
 /* Second pass: scales wait until there are 256 of them. */
@@ -148,13 +161,17 @@ static bp_status quantise_double(quantise_context *context, uint64_t first, cons
 {
     bp_quantiser *q = context->q;
     const uint64_t block = block_of(context);
-    q->kept = first == 0 ? 0 : q->kept;
+    if (first % context->each == 0) {
+        q->kept = 0;
+        BP_TRY(bp_runtime_read(context->runtime, context->nested, nested_at(context, first),
+                               &q->offset, sizeof q->offset));
+    }
     BP_TRY(put_blocks(context, first, values, count));
     for (uint64_t i = 0; i < count; i += block) {
         q->scales[q->kept++] = context->floats[i / block];
-        bool last = first + i + block >= context->parameter->count;
+        bool last = first % context->each + i + block >= context->each;
         if (q->kept == BP_NESTED_BLOCK || last) {
-            BP_TRY(put_scales(context, (first + i) / block));
+            BP_TRY(put_scales(context, first + i));
         }
     }
     return BP_OK;
@@ -211,10 +228,26 @@ static bp_status quantise_int8(quantise_context *context, uint64_t first, const 
     return put_codes(context, first, codes, count);
 }
 
+/* Whole blocks of a type that is made here. */
+static bp_status quantise_packed(quantise_context *context, const bp_packed_type *type,
+                                 uint64_t first, const float *values, uint64_t count)
+{
+    uint64_t bytes = bp_packed_bytes(type, first);
+    for (uint64_t i = 0; i < count; i += type->elements, bytes += type->bytes) {
+        bp_block_writer_of(type)(values + i, context->packed);
+        BP_TRY(bp_runtime_write_gathered(context->runtime, context->codes, bytes, context->packed,
+                                         type->bytes));
+    }
+    return BP_OK;
+}
+
 static bp_status quantise_piece(quantise_context *context, uint32_t pass, uint64_t first,
                                 const float *values, uint64_t count)
 {
     const bp_quantised form = context->parameter->quantised;
+    if (bp_quantised_packed(form)) {
+        return quantise_packed(context, bp_packed_of_form(form), first, values, count);
+    }
     if (bp_quantised_nests(form)) {
         return pass == 0 ? measure_scales(context, first, values, count)
                          : quantise_double(context, first, values, count);
@@ -233,17 +266,22 @@ bp_status bp_runtime_quantise(bp_runtime *runtime, uint32_t parameter, uint32_t 
     uint64_t end = bp_size_add(first, count);
     bool ends = end == context.parameter->count;
     const bp_quantised form = context.parameter->quantised;
-    const uint64_t block = bp_quantised_four(form) ? block_of(&context) : BP_NF4_BLOCK;
+    const bp_packed_type *packed = bp_packed_of_form(form);
+    const uint64_t block = bp_quantised_four(form) ? block_of(&context)
+                           : packed != NULL        ? packed->elements
+                                                   : BP_NF4_BLOCK;
     bool whole = first % block == 0 && (ends || end % block == 0);
-    if (form == BP_QUANTISED_NONE || bp_quantised_packed(form) || end > context.parameter->count ||
-        !whole) {
+    if (form == BP_QUANTISED_NONE || (packed != NULL && bp_block_writer_of(packed) == NULL) ||
+        end > context.parameter->count || !whole) {
         return bp_error_set(&runtime->error, BP_ERR_USAGE, where,
                             "a weight is quantised in whole blocks, and only if it is to be; "
                             "those that a file packs are read from it",
                             bp_graph_name(&runtime->plan->graph, context.parameter->weight));
     }
     for (uint64_t done = 0; done < count;) {
+        const uint64_t rest = context.each - (first + done) % context.each; /* of its matrix */
         uint64_t piece = count - done < PIECE ? count - done : PIECE;
+        piece = piece < rest ? piece : rest;
         BP_TRY(quantise_piece(&context, pass, first + done, values + done, piece));
         done += piece;
     }
@@ -272,10 +310,11 @@ static bp_status fetch(const quantise_context *context, uint64_t at, one_element
     if (!nested) {
         return BP_OK;
     }
-    uint64_t group = BP_NESTED_SCALES + block / BP_NESTED_BLOCK;
-    BP_TRY(bp_runtime_read(context->runtime, context->nested, 0, one->nested,
+    const uint64_t base = nested_at(context, at);
+    uint64_t group = BP_NESTED_SCALES + at % context->each / block_of(context) / BP_NESTED_BLOCK;
+    BP_TRY(bp_runtime_read(context->runtime, context->nested, base, one->nested,
                            BP_NESTED_SCALES * sizeof(float)));
-    return bp_runtime_read(context->runtime, context->nested, group * sizeof(float),
+    return bp_runtime_read(context->runtime, context->nested, base + group * sizeof(float),
                            one->nested + BP_NESTED_SCALES, sizeof(float));
 }
 

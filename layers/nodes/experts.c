@@ -209,9 +209,39 @@ typedef struct experts_product {
     bool adds;      /* to what c has */
 } experts_product;
 
+/* The same of a parameter in codes, whose matrices are (out, in) whatever the model publishes. */
+static void multiply_codes(bp_builder *builder, const bp_experts *e, uint64_t rows,
+                           const experts_product *product, bp_ref a, bp_ref order, bp_ref c)
+{
+    const bp_matmul_experts_quantised_scalars scalars = {
+        .rows = (int64_t)rows,
+        .top = (int64_t)e->chosen,
+        .experts = (int64_t)e->experts,
+        .n = (int64_t)product->n,
+        .k = (int64_t)product->k,
+        .transpose_b = product->purpose == BP_FOR_FORWARD,
+        .form = (int64_t)builder->parameters[product->parameter].quantised};
+    const bp_ref codes = bp_build_acquire(builder, product->parameter, product->purpose);
+    const bp_matmul_experts_quantised_operands operands = {
+        .c = c,
+        .a = a,
+        .codes = codes,
+        .scales = bp_build_scales(builder, product->parameter),
+        .nested = bp_build_nested(builder, product->parameter),
+        .order = order,
+        .residual = product->adds ? c : BP_ABSENT,
+        .work = BP_ABSENT};
+    bp_build_matmul_experts_quantised(builder, &operands, &scalars);
+    bp_build_release(builder, product->parameter);
+}
+
 static void multiply(bp_builder *builder, const bp_experts *e, uint64_t rows,
                      const experts_product *product, bp_ref a, bp_ref order, bp_ref c)
 {
+    if (bp_build_quantised(builder, product->parameter)) {
+        multiply_codes(builder, e, rows, product, a, order, c);
+        return;
+    }
     const bp_matmul_experts_scalars scalars = {.rows = (int64_t)rows,
                                                .top = (int64_t)e->chosen,
                                                .experts = (int64_t)e->experts,

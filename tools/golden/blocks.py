@@ -98,7 +98,7 @@ def main():
     floats[64:96] = numpy.arange(-16, 16) / 8
     floats[96:128] = numpy.abs(floats[96:128])
     tensors["floats"] = floats
-    for kind in (Type.Q4_0, Type.Q4_1, Type.Q5_0, Type.Q5_1, Type.Q8_0):
+    for kind in (Type.Q4_0, Type.Q4_1, Type.Q5_0, Type.Q5_1, Type.Q8_0, Type.MXFP4):
         tensors[kind.name + ".packed"] = quantize(floats, kind)
     save_file(tensors, OUT + "blocks.safetensors")
     writer = gguf.GGUFWriter(OUT + "qwen2.gguf", "qwen2")

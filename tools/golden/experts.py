@@ -25,6 +25,10 @@ from transformers.models.qwen3_moe import modeling_qwen3_moe
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import families  # noqa: E402
+import quantised  # noqa: E402
+
+MXFP4 = 64 + 39  # core/ops/storage_format.h
+E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], dtype=torch.float64)
 
 
 def route(self, hidden_states):
@@ -138,6 +142,27 @@ def balanced_stream(name, model, v, token_count, generator):
         "tokens": tokens.astype(np.int32), "logits": families.single(model(input_ids=ids[:group]).logits[0])})
 
 
+def take_codes(model, v, generator):
+    """Experts, and for v["form"] dense layers, take the values of codes; what they had is returned, by name. Each expert's
+    matrix, (out, in), has its own; of MXFP4 codes and exponents are drawn (OCP Microscaling 1.0: e2m1 times 2^(e - 127))."""
+    before = {}
+    with torch.no_grad():
+        for key, p in model.named_parameters():
+            experts = key.endswith(("experts.gate_up_proj", "experts.down_proj"))
+            if experts and v["experts_form"] == MXFP4:
+                count, width, out = p.shape
+                codes = torch.randint(16, (count, out, width // 32, 32), generator=generator)
+                scales = torch.randint(121, 125, (count, out, width // 32, 1), generator=generator)
+                p.copy_((E2M1[codes] * 2.0 ** (scales - 127)).reshape(count, out, width).transpose(1, 2))
+            elif experts:
+                before[key] = families.single(p)
+                p.copy_(torch.stack([quantised.dequantised(e.float(), v["experts_form"]).double() for e in p]))
+            elif v.get("form") and quantised.is_dense(key) and not key.endswith("mlp.gate.weight"):
+                before[key] = families.single(p)
+                p.copy_(quantised.dequantised(p.float(), v["form"]).double())
+    return before
+
+
 def stream(name, kind, v, tokens, seed):
     generator = torch.Generator().manual_seed(seed)
     config = config_of(kind, v)
@@ -145,6 +170,7 @@ def stream(name, kind, v, tokens, seed):
     for buffer, b in model.named_buffers(): # which are no parameters, and belong to files all the same
         if buffer.endswith("e_score_correction_bias"):
             b.copy_((torch.randn(b.shape, generator=generator, dtype=torch.float64) * 0.3).float())
+    before = take_codes(model, v, generator) if v.get("experts_form") else {}
     if v.get("rank"):
         parameters = ["experts.gate_up_proj", "experts.down_proj"][:v.get("parameters", 0)]
         model = families.adapted(model, v, ["q_proj", "v_proj"], generator, parameters)
@@ -159,6 +185,9 @@ def stream(name, kind, v, tokens, seed):
         tensors.update({families.own_name(n).removeprefix("base_model.model."): families.single(b)
                         for n, b in model.named_buffers() if n.endswith("e_score_correction_bias")})
         tensors["config"] = np.frombuffer(text, np.uint8).copy()
+        if v.get("experts_form"):
+            tensors.update(before)
+            tensors["quantised"] = np.array([v.get("form", 0), v["experts_form"]], np.int32)
         save(tensors, path, metadata=metadata)
 
     families.save_file = save_with_config
@@ -205,6 +234,11 @@ def main():
     stream("gpt_oss_expert_lora", "gpt_oss", {**oss, "rank": 2, "alpha": 5, "parameters": 2, "chosen": 3, "truncate": 1,
                                               "accumulation": 2}, 40, 106)
     stream("gpt_oss_one_token", "gpt_oss", {**oss, "sequence": 1, "batch": 1, "chosen": 1}, 3, 107)
+    stream("gpt_oss_mxfp4", "gpt_oss", {**oss, "width": 32, "expert_inner": 32, "rank": 2, "alpha": 5, "parameters": 2,
+                                        "chosen": 3, "experts_form": MXFP4}, 40, 108)
+    coded = {**base, "expert_inner": 12, "renormalise": 1, "untied": 1, "rank": 3, "alpha": 6, "parameters": 2}
+    stream("qwen3_moe_nf4", "qwen3_moe", {**coded, "form": 2, "experts_form": 2}, 40, 109)
+    stream("qwen3_moe_int8", "qwen3_moe", {**coded, "form": 3, "experts_form": 3, "parameters": 0}, 40, 110)
     stream("qwen2_moe_expert_lora", "qwen2_moe", {**shared, "rank": 3, "alpha": 6, "untied": 1, "parameters": 2}, 40, 98)
     stream("qwen3_moe_expert_lora", "qwen3_moe", {**base, "rank": 2, "alpha": 5, "untied": 1, "parameters": 1, "chosen": 3,
                                                   "renormalise": 1, "balance": 0.2, "accumulation": 2}, 40, 99)

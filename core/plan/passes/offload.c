@@ -149,14 +149,14 @@ static uint32_t offload_bring(bp_builder *builder, uint32_t buffer, bp_dtype dty
 static void fetch_codes(bp_builder *builder, bp_parameter *parameter)
 {
     const bp_quantised form = parameter->quantised;
-    const uint64_t count = parameter->count, nested = bp_quantised_nested(count, form);
-    const uint64_t rows = parameter->shape[builder->spec->model->input_major ? 1 : 0];
+    const uint64_t nested = bp_build_nested_floats(builder->spec, parameter);
     bp_acquired brought = parameter->acquired;
     brought.weight = offload_bring(builder, parameter->weight, BP_U8,
-                                   bp_quantised_codes(count, form), "brought_codes");
+                                   bp_quantised_codes(parameter->count, form), "brought_codes");
     if (bp_quantised_scaled(form)) {
-        brought.scales = offload_bring(builder, parameter->scales, BP_U8,
-                                       bp_quantised_scales(rows, count, form), "brought_scales");
+        brought.scales =
+            offload_bring(builder, parameter->scales, BP_U8,
+                          bp_build_scale_bytes(builder->spec, parameter), "brought_scales");
     }
     if (nested > 0) {
         brought.nested = offload_bring(builder, parameter->nested, BP_F32, nested * sizeof(float),

@@ -15,7 +15,7 @@ static bp_status plan_whole(session *s, uint64_t *arena_bytes)
     spec.rules = rules;
     spec.rule_count = 0;
     spec.lora = (bp_lora){.rank = 0};
-    spec.quantised = BP_QUANTISED_NONE;
+    spec.quantised = spec.experts = BP_QUANTISED_NONE;
     spec.stored_count = 0;
     spec.offload.ahead = 0; /* nor are copies put in order: what is in flight is left out */
     for (uint32_t i = 0; i < s->plan.spec.rule_count; i++) {

@@ -101,6 +101,7 @@ static bool quantised(bp_spec *spec, bp_text *options, bp_quantised form, const 
         return false;
     }
     spec->quantised = form;
+    spec->experts = spec->experts == BP_QUANTISED_NONE ? form : spec->experts;
     bp_text_string(options, option);
     return true;
 }

@@ -85,5 +85,6 @@ bp_status quantised_fill(const settings *set, bp_spec *spec)
                                       options_of(asked, words[0]), options_of(stored, words[1]));
     }
     spec->quantised = stored != BP_QUANTISED_NONE ? stored : asked;
+    spec->experts = asked;
     return BP_OK;
 }

@@ -372,7 +372,7 @@ static bp_status count_tokens(session *s)
     return BP_OK;
 }
 
-/* The weights of a GGUF file stay in its types where they are frozen. */
+/* The weights of a GGUF file, and experts' blocks, stay in their types where they are frozen. */
 static void stored_fill(session *s)
 {
     bp_spec *spec = &s->spec;
@@ -381,6 +381,9 @@ static void stored_fill(session *s)
     if (frozen && !s->set->dequantize && spec->quantised == BP_QUANTISED_NONE) {
         spec->stored = s->gguf.stored;
         spec->stored_count = s->gguf.stored_count;
+    }
+    if (frozen && !s->set->dequantize && spec->config.experts != BP_QUANTISED_NONE) {
+        spec->experts = spec->config.experts;
     }
 }
 

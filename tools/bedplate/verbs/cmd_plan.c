@@ -124,6 +124,10 @@ static void put_precision(bp_text *text, const bp_spec *spec)
             bp_text_u64(text, bp_quantised_block(spec->quantised));
         }
     }
+    if (spec->experts != BP_QUANTISED_NONE && spec->experts != spec->quantised) {
+        bp_text_string(text, ", frozen experts in ");
+        bp_text_string(text, bp_quantised_name(spec->experts));
+    }
     if (spec->stored_count > 0) {
         bp_text_string(text, ", frozen base in the file's types");
     }

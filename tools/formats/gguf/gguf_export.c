@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/ops/block_write.h"
 #include "tools/formats/files/stream_file.h"
-#include "tools/formats/gguf/block_write.h"
 
 #define FREQUENCIES_MAX      512              /* heads up to 1024 wide */
 #define PACKED_MOST          (127 * 65504.0f) /* 127 steps of half precision's largest */

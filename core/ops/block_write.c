@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/formats/gguf/block_write.h"
+#include "core/ops/block_write.h"
 
 #include <math.h>
 #include <string.h>
@@ -109,6 +109,32 @@ static void write_q8_0(const float *values, uint8_t *block)
     packed_half(block, step);
     for (int j = 0; j < GROUP; j++) {
         block[2 + j] = (uint8_t)(int8_t)roundf(values[j] * inverse);
+    }
+}
+
+/* The power of two that puts the largest magnitude below 8, of which e2m1 has the numbers to 6, and
+ * of each element the nearest of these. */
+static void write_mxfp4(const float *values, uint8_t *block)
+{
+    float largest = 0.0f, read[GROUP];
+    int power = 0;
+    for (int j = 0; j < GROUP; j++) {
+        largest = fabsf(values[j]) > largest ? fabsf(values[j]) : largest;
+    }
+    (void)frexpf(largest, &power); /* largest = 0.5 .. 1 times 2^power */
+    const int exponent = largest > 0.0f ? power - 3 + 127 : 0;
+    block[0] = (uint8_t)(exponent > 0 ? exponent : 0);
+    for (uint32_t j = 0; j < GROUP / 2; j++) {
+        block[1 + j] = (uint8_t)(j | j << 4);
+    }
+    bp_packed_of(39)->read(block, 0, read); /* elements 0 to 15 are the sixteen numbers */
+    for (int j = 0; j < GROUP; j++) {
+        int best = 0;
+        for (int code = 1; code < 16; code++) {
+            best = fabsf(read[code] - values[j]) < fabsf(read[best] - values[j]) ? code : best;
+        }
+        block[1 + j % 16] =
+            (uint8_t)(j < 16 ? (block[1 + j] & 0xf0) | best : (block[1 + j % 16] & 15) | best << 4);
     }
 }
 
@@ -391,8 +417,9 @@ bp_block_writer bp_block_writer_of(const bp_packed_type *type)
     static const struct {
         uint32_t type;
         bp_block_writer write;
-    } writers[] = {{2, write_q4_0}, {3, write_q4_1},  {6, write_q5_0},  {7, write_q5_1},
-                   {8, write_q8_0}, {12, write_q4_k}, {13, write_q5_k}, {14, write_q6_k}};
+    } writers[] = {{2, write_q4_0},  {3, write_q4_1},  {6, write_q5_0},
+                   {7, write_q5_1},  {8, write_q8_0},  {12, write_q4_k},
+                   {13, write_q5_k}, {14, write_q6_k}, {39, write_mxfp4}};
     for (size_t i = 0; i < sizeof writers / sizeof writers[0]; i++) {
         if (writers[i].type == type->type) {
             return writers[i].write;

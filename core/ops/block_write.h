@@ -2,8 +2,8 @@
 /* Floats to the blocks of core/ops/blocks.h, with the bytes of ggml's quantize_row_*_ref where it
  * is built without fused multiplication and addition. Q4_0 to Q8_0 do not depend on how it is
  * built. */
-#ifndef BP_TOOLS_BLOCK_WRITE_H
-#define BP_TOOLS_BLOCK_WRITE_H
+#ifndef BP_CORE_BLOCK_WRITE_H
+#define BP_CORE_BLOCK_WRITE_H
 
 #include "core/ops/blocks.h"
 
@@ -12,7 +12,7 @@
  * and Q5_K, 300 for Q6_K. */
 typedef void (*bp_block_writer)(const float *values, uint8_t *block);
 
-/* NULL: blocks of this type are not made here (Q2_K, Q3_K, IQ4_NL, MXFP4). */
+/* NULL: blocks of this type are not made here (Q2_K, Q3_K, IQ4_NL). */
 bp_block_writer bp_block_writer_of(const bp_packed_type *type);
 
 #endif

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "tests/fixtures/golden.h"
-#include "tools/formats/gguf/block_write.h"
+#include "core/ops/block_write.h"
 
 /* The types of a golden file, which holds floats and NAME.packed. */
 static void require_bytes(const char *path, const char *const *names, size_t count)
@@ -51,7 +51,7 @@ static void require_bytes(const char *path, const char *const *names, size_t cou
 /* verifies formats-9.0f24 */
 static void small_blocks_are_those_of_the_package(void **state)
 {
-    static const char *const names[] = {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"};
+    static const char *const names[] = {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "MXFP4"};
     (void)state;
     require_bytes("tests/golden/blocks/blocks.safetensors", names, sizeof names / sizeof names[0]);
 }
