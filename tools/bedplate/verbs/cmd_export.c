@@ -222,7 +222,8 @@ static bp_status copy_config(exporting *e)
     bool copied;
     BP_TRY(bp_storage_join(from, m->set->model, "config.json", &m->error));
     BP_TRY(bp_storage_join(to, m->set->to, "config.json", &m->error));
-    if (!e->gguf.open && m->target.keep && m->target.form == m->config.quantised) {
+    if (!e->gguf.open && m->target.keep && m->target.form == m->config.quantised &&
+        m->config.experts == BP_QUANTISED_NONE) { /* whose blocks go out as floats */
         return bp_copy_file(m->store, from, to, m->work.memory, m->work.capacity, &copied,
                             &m->error);
     }

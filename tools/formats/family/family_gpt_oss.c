@@ -68,6 +68,7 @@ static const bp_preset presets[] = {
     {"gpt-oss-20b",
      "gpt-oss with 32 experts, 20,915 million parameters",
      {.family = &bp_family_gpt_oss,
+      .experts = BP_QUANTISED_MXFP4, /* as its files have them */
       .vocabulary = 201088,
       .positions = 131072,
       .bos_token = 199998,

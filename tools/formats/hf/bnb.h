@@ -55,9 +55,10 @@ bp_status bp_bnb_read(bp_tensor_set *set, const bp_bnb *bnb, uint64_t first, siz
 bp_status bp_bnb_nested(bp_tensor_set *set, const bp_bnb *bnb,
                         float head[BP_NESTED_SCALES]) BP_MUST_CHECK;
 
-/* The quantization_config of config.json, whose first event is *event: null, or bitsandbytes' in a
- * form that is implemented, else BP_ERR_DATA naming the member. */
+/* The quantization_config of config.json, whose first event is *event: null, bitsandbytes' in a
+ * form that is implemented, of dense layers, or mxfp4, of experts; else BP_ERR_DATA naming the
+ * member. */
 bp_status bp_bnb_config_read(bp_json *json, bp_json_event *event, bp_quantised *form,
-                             bp_error *error) BP_MUST_CHECK;
+                             bp_quantised *experts, bp_error *error) BP_MUST_CHECK;
 
 #endif

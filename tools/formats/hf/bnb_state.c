@@ -277,10 +277,10 @@ static bp_status config_refuse(bp_error *error, const char *found)
 }
 
 bp_status bp_bnb_config_read(bp_json *json, bp_json_event *event, bp_quantised *form,
-                             bp_error *error)
+                             bp_quantised *experts, bp_error *error)
 {
     configured c = {.good = true, .block = BP_NF4_BLOCK};
-    *form = BP_QUANTISED_NONE;
+    *form = *experts = BP_QUANTISED_NONE;
     if (event->kind == BP_JSON_NULL) {
         return BP_OK;
     }
@@ -299,6 +299,7 @@ bp_status bp_bnb_config_read(bp_json *json, bp_json_event *event, bp_quantised *
         BP_TRY(take_setting(json, key, &c));
     }
     if (c.mxfp4 && c.good && !c.four && !c.eight) {
+        *experts = BP_QUANTISED_MXFP4;
         return BP_OK;
     }
     if (!c.method || !c.good || c.four == c.eight || (c.four && !c.nf4 && !c.fp4)) {

@@ -566,7 +566,8 @@ bp_status bp_hf_value_take(bp_hf_reading *r, const bp_row *row, bp_json_event *e
     case BP_ROW_THETA:
         return take_theta(r, row, event);
     case BP_ROW_QUANTISED:
-        return bp_bnb_config_read(&r->json, event, &r->config.quantised, &r->error);
+        return bp_bnb_config_read(&r->json, event, &r->config.quantised, &r->config.experts,
+                                  &r->error);
     case BP_ROW_TYPE:
         return BP_OK; /* it was read first */
     default:

@@ -466,6 +466,33 @@ static bp_status flow_rows(loading *l, uint32_t parameter)
     return BP_OK;
 }
 
+/* Experts' blocks of a file in the order of GGUF's, piece by piece. */
+static bp_status flow_blocks(loading *l, uint32_t parameter)
+{
+    const bp_parameter *p = parameter_of(l, parameter);
+    const bp_mxfp4 *mx = &l->wanted[parameter].view.mx;
+    const bp_buffer *to = &l->runtime->plan->graph.buffers[p->weight];
+    const bp_packed_type *block = bp_packed_of_form(p->quantised);
+    if (mx->blocks.entry == NULL || p->quantised != BP_QUANTISED_MXFP4) {
+        return bp_error_set(l->location->error, BP_ERR_DATA, where,
+                            "config.json says that experts are in blocks of MXFP4, and these are "
+                            "not: --dequantize reads floats",
+                            l->wanted[parameter].view.entry->name);
+    }
+    const uint64_t blocks = p->count / block->elements;
+    const uint64_t most = l->room.capacity / (2 * (uint64_t)block->bytes);
+    uint8_t *at = l->room.memory, *work = at + most * block->bytes;
+    for (uint64_t first = 0; first < blocks;) {
+        const uint64_t some = blocks - first < most ? blocks - first : most;
+        BP_TRY(bp_mxfp4_blocks(&l->set, mx, first, (size_t)some, at, work));
+        BP_TRY(check_packed_rows(l, parameter, at, some * block->bytes));
+        BP_TRY(bp_runtime_write_gathered(l->runtime, to, first * block->bytes, at,
+                                         (size_t)(some * block->bytes)));
+        first += some;
+    }
+    return BP_OK;
+}
+
 /* What is quantised is read as (out, in), once per pass. */
 static bp_status flow(loading *l, uint32_t parameter)
 {
@@ -476,14 +503,16 @@ static bp_status flow(loading *l, uint32_t parameter)
         return goes_in_place(l, parameter) ? flow_in_place(l, parameter, &view)
                                            : flow_once(l, parameter, &view, 0);
     }
+    const bool experts = parameter_of(l, parameter)->rank == 3;
     if (bp_quantised_packed(form)) {
-        return flow_rows(l, parameter);
+        return experts ? flow_blocks(l, parameter) : flow_rows(l, parameter);
     }
     if (view.bnb.form != BP_QUANTISED_NONE) {
         return copy_codes(l, parameter, &view.bnb);
     }
-    if (l->runtime->plan->spec.model->input_major &&
-        !bp_tensor_view_transpose(&view, BP_LAYOUT_TRANSPOSED, heads)) {
+    const bool turned = experts ? parameter_of(l, parameter)->input_major
+                                : l->runtime->plan->spec.model->input_major;
+    if (turned && !bp_tensor_view_transpose(&view, BP_LAYOUT_TRANSPOSED, heads)) {
         return bp_error_set(l->location->error, BP_ERR_USAGE, where,
                             "a tensor of this form cannot be quantised", view.entry->name);
     }
@@ -502,7 +531,8 @@ static bp_status hf_weights_check_quantised(const loading *l)
     for (uint32_t p = 0; p < l->count; p++) {
         const bp_tensor_view *view = &l->wanted[p].view;
         const bp_quantised form = parameter_of(l, p)->quantised;
-        if (view->entry == NULL || form == BP_QUANTISED_NONE || bp_quantised_packed(form)) {
+        if (view->entry == NULL || form == BP_QUANTISED_NONE || bp_quantised_packed(form) ||
+            parameter_of(l, p)->rank == 3) { /* bitsandbytes leaves experts */
             continue;
         }
         bool coded = view->bnb.form != BP_QUANTISED_NONE;

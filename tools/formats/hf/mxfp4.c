@@ -7,7 +7,12 @@
 #include "core/ops/blocks.h"
 #include "core/ops/convert.h"
 
-enum { TYPE_OF_GGUF = 39, GROUP = 32, CODES = GROUP / 2, GROUPS = 64 /* read at once */ };
+enum {
+    GROUP = 32,
+    CODES = GROUP / 2,
+    OUTPUT = 64 /* blocks of an output */,
+    GROUPS = 1024 /* scales read at once */
+};
 
 static bp_bnb_tensor look_up(const bp_tensor_set *set, const char *name, const char *end)
 {
@@ -45,15 +50,39 @@ bool bp_mxfp4_find(bp_tensor_set *set, const char *name, const uint64_t shape[3]
     return true;
 }
 
-/* The values of one block of a file, whose codes lie otherwise than GGUF's. */
-static void read_block(const uint8_t *codes, uint8_t scale, float values[GROUP])
+/* One block of a file as GGUF has it, where codes lie otherwise. */
+static void turn_block(const uint8_t *codes, uint8_t scale, uint8_t block[1 + CODES])
 {
-    uint8_t block[1 + CODES] = {scale};
+    memset(block + 1, 0, CODES);
+    block[0] = scale;
     for (uint32_t i = 0; i < GROUP; i++) {
         const uint32_t code = codes[i / 2] >> 4 * (i % 2) & 15;
         block[1 + i % CODES] = (uint8_t)(block[1 + i % CODES] | code << (i < CODES ? 0 : 4));
     }
-    bp_packed_of(TYPE_OF_GGUF)->read(block, 0, values);
+}
+
+bp_status bp_mxfp4_blocks(bp_tensor_set *set, const bp_mxfp4 *mx, uint64_t first, size_t count,
+                          uint8_t *to, uint8_t *work)
+{
+    uint8_t scales[GROUPS];
+    BP_TRY(bp_tensor_set_read(set, mx->blocks.part, mx->blocks.entry, first * CODES, work,
+                              count * CODES));
+    for (size_t i = 0; i < count; i += GROUPS) {
+        const size_t some = count - i < GROUPS ? count - i : GROUPS;
+        BP_TRY(bp_tensor_set_read(set, mx->scales.part, mx->scales.entry, first + i, scales, some));
+        for (size_t k = 0; k < some; k++) {
+            turn_block(work + (i + k) * CODES, scales[k], to + (i + k) * (1 + CODES));
+        }
+    }
+    return BP_OK;
+}
+
+/* The values of one block of a file. */
+static void read_block(const uint8_t *codes, uint8_t scale, float values[GROUP])
+{
+    uint8_t block[1 + CODES];
+    turn_block(codes, scale, block);
+    bp_packed_of_form(BP_QUANTISED_MXFP4)->read(block, 0, values);
 }
 
 /* A part of one expert's matrix: elements first .. first + count - 1 of it. */
@@ -69,7 +98,7 @@ typedef struct stretch {
 static bp_status read_output(bp_tensor_set *set, const bp_mxfp4 *mx, const stretch *s, uint64_t out,
                              const uint64_t from[2], bool *fits)
 {
-    uint8_t codes[GROUPS * CODES], scales[GROUPS];
+    uint8_t codes[OUTPUT * CODES], scales[OUTPUT];
     const uint64_t at = (s->expert * mx->out + out) * (mx->in / GROUP) + from[0];
     const size_t size = bp_dtype_bytes(s->dtype);
     BP_TRY(bp_tensor_set_read(set, mx->blocks.part, mx->blocks.entry, at * CODES, codes,
@@ -95,8 +124,8 @@ static bp_status read_stretch(bp_tensor_set *set, const bp_mxfp4 *mx, const stre
     const uint64_t first = s->first / mx->out / GROUP;
     const uint64_t end = (s->first + s->count - 1) / mx->out / GROUP + 1;
     for (uint64_t out = 0; out < mx->out; out++) {
-        for (uint64_t g = first; g < end; g += GROUPS) {
-            const uint64_t groups = end - g < GROUPS ? end - g : GROUPS;
+        for (uint64_t g = first; g < end; g += OUTPUT) {
+            const uint64_t groups = end - g < OUTPUT ? end - g : OUTPUT;
             BP_TRY(read_output(set, mx, s, out, (const uint64_t[]){g, groups}, fits));
         }
     }

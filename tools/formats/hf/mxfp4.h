@@ -25,4 +25,9 @@ bool bp_mxfp4_find(bp_tensor_set *set, const char *name, const uint64_t shape[3]
 bp_status bp_mxfp4_read(bp_tensor_set *set, const bp_mxfp4 *mx, uint64_t first, size_t count,
                         bp_dtype dtype, void *to, bool *fits) BP_MUST_CHECK;
 
+/* Blocks [first, first + count) of all experts' outputs, each with its scale in front, in the order
+ * of core/ops/blocks.h's MXFP4, 17 bytes each. `work`: 16 bytes for each. */
+bp_status bp_mxfp4_blocks(bp_tensor_set *set, const bp_mxfp4 *mx, uint64_t first, size_t count,
+                          uint8_t *to, uint8_t *work) BP_MUST_CHECK;
+
 #endif

@@ -33,12 +33,14 @@ static bool set_heads(bp_tensor_view *view, uint32_t heads, uint32_t parts, bool
 
 static bool set_transposed(bp_tensor_view *view)
 {
-    if (view->rank != 2 || view->heads != 0) {
+    const bool experts = view->rank == 3 && view->in.rule == NULL && view->out.rule == NULL &&
+                         view->mx.blocks.entry == NULL; /* each one's matrix */
+    if ((view->rank != 2 && !experts) || view->heads != 0) {
         return false;
     }
-    uint64_t rows = view->shape[0];
-    view->shape[0] = view->shape[1];
-    view->shape[1] = rows;
+    uint64_t *shape = view->shape + view->rank - 2, rows = shape[0];
+    shape[0] = shape[1];
+    shape[1] = rows;
     view->transposed = !view->transposed;
     return true;
 }
@@ -165,6 +167,7 @@ typedef struct pull {
     size_t from_bytes; /* of an element */
     size_t to_bytes;
     bp_staging work;
+    uint64_t base; /* elements of the file before the matrix that is read */
 } pull;
 
 static bp_status too_large(const pull *p)
@@ -228,6 +231,7 @@ static bp_status pull_run(const pull *p, uint64_t first, size_t count, unsigned 
 {
     const bp_tensor_entry *entry = p->view->entry;
     size_t most = p->work.capacity / p->from_bytes;
+    first += p->base;
     if (p->view->bnb.form != BP_QUANTISED_NONE) {
         return pull_codes(p, first, count, out);
     }
@@ -330,8 +334,33 @@ static bp_status pull_transposed(const pull *p, uint64_t first, size_t count, un
     return BP_OK;
 }
 
+/* The same of matrices, each by itself. */
+static bp_status pull_matrices(const pull *p, uint64_t first, size_t count, unsigned char *out)
+{
+    const uint64_t each = p->view->shape[1] * p->view->shape[2];
+    bp_tensor_view one = *p->view;
+    one.rank = 2;
+    one.shape[0] = p->view->shape[1];
+    one.shape[1] = p->view->shape[2];
+    while (count > 0) {
+        pull matrix = *p;
+        const uint64_t at = first % each, left = each - at;
+        const size_t piece = left < count ? (size_t)left : count;
+        matrix.view = &one;
+        matrix.base = first - at;
+        BP_TRY(pull_transposed(&matrix, at, piece, out));
+        out += piece * p->to_bytes;
+        first += piece;
+        count -= piece;
+    }
+    return BP_OK;
+}
+
 static bp_status pull_any(const pull *p, uint64_t first, size_t count, void *out)
 {
+    if (p->view->transposed && p->view->rank == 3) {
+        return pull_matrices(p, first, count, out);
+    }
     if (p->view->transposed) {
         return pull_transposed(p, first, count, out);
     }

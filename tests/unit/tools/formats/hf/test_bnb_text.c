@@ -105,6 +105,7 @@ static void bad_states_are_refused(void **state)
 /* The quantization_config of a config.json. */
 static bp_status read_config(const char *text, bp_quantised *form, bp_error *error)
 {
+    bp_quantised experts;
     char room[256];
     bp_json json;
     bp_json_event event;
@@ -114,7 +115,7 @@ static bp_status read_config(const char *text, bp_quantised *form, bp_error *err
     *error = (bp_error){.code = BP_OK};
     assert_int_equal(bp_json_init(&json, &source, &memory, error), BP_OK);
     assert_int_equal(bp_json_next(&json, &event), BP_OK);
-    return bp_bnb_config_read(&json, &event, form, error);
+    return bp_bnb_config_read(&json, &event, form, &experts, error);
 }
 
 #define METHOD "{\"quant_method\": \"bitsandbytes\", "
