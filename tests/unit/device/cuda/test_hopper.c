@@ -355,22 +355,25 @@ typedef struct quantised {
 #define ALONE              (QUANTISED_BEFORE | QUANTISED_BIAS | QUANTISED_RESIDUAL)
 #define BLOCKS_OF(size)    (8 * (size)) /* 64 << size elements; 7: 32 */
 
-/* m, n, k, lda, ldc, transpose_b, gelu, form. Both directions of every form; edges on every side;
- * more tiles than blocks; scales of scales whose last word is not whole. */
+/* m, n, k, lda, ldc, transpose_b, accumulate, gelu, form. Both directions of every form; edges on
+ * every side; more tiles than blocks; scales of scales whose last word is not whole. */
 static const quantised quantiseds[] = {
-    {{1030, 1000, 136, 136, 1000, 1, 1, BP_QUANTISED_NF4}, 0, BP_BF16, "sm_90"},
-    {{897, 904, 72, 80, 907, 0, 0, BP_QUANTISED_NF4_DOUBLE}, QUANTISED_BEFORE, BP_F16, "sm_90"},
-    {{900, 897, 88, 88, 900, 1, 0, BP_QUANTISED_INT8}, ALONE, BP_BF16, "sm_90"},
-    {{904, 896, 70, 80, 896, 0, 0, BP_QUANTISED_INT8}, ALONE, BP_F16, "sm_90"},
-    {{899, 890, 72, 80, 890, 1, 0, BP_QUANTISED_FP8}, ALONE, BP_F16, "sm_90"},
-    {{920, 904, 67, 72, 904, 0, 0, BP_QUANTISED_FP8}, ALONE, BP_BF16, "sm_90"},
-    {{1000, 770, 200, 200, 770, 1, 0, BP_QUANTISED_NF4_DOUBLE + BLOCKS_OF(7)},
+    {{1030, 1000, 136, 136, 1000, 1, 0, 1, BP_QUANTISED_NF4}, 0, BP_BF16, "sm_90"},
+    {{897, 904, 72, 80, 907, 0, 0, 0, BP_QUANTISED_NF4_DOUBLE}, QUANTISED_BEFORE, BP_F16, "sm_90"},
+    {{900, 897, 88, 88, 900, 1, 0, 0, BP_QUANTISED_INT8}, ALONE, BP_BF16, "sm_90"},
+    {{904, 896, 70, 80, 896, 0, 0, 0, BP_QUANTISED_INT8}, ALONE, BP_F16, "sm_90"},
+    {{899, 890, 72, 80, 890, 1, 0, 0, BP_QUANTISED_FP8}, ALONE, BP_F16, "sm_90"},
+    {{920, 904, 67, 72, 904, 0, 0, 0, BP_QUANTISED_FP8}, ALONE, BP_BF16, "sm_90"},
+    {{1000, 770, 200, 200, 770, 1, 0, 0, BP_QUANTISED_NF4_DOUBLE + BLOCKS_OF(7)},
      ALONE,
      BP_BF16,
      "sm_90:sums"},
-    {{900, 1000, 65, 80, 1000, 0, 0, BP_QUANTISED_FP4 + BLOCKS_OF(1)}, ALONE, BP_F16, "sm_90:sums"},
-    {{897, 900, 8, 80, 900, 1, 0, BP_QUANTISED_FP4_DOUBLE}, ALONE, BP_BF16, "sm_90"},
-    {{1500, 1544, 67, 72, 1544, 0, 0, BP_QUANTISED_FP8}, ALONE, BP_BF16, "sm_90"},
+    {{900, 1000, 65, 80, 1000, 0, 0, 0, BP_QUANTISED_FP4 + BLOCKS_OF(1)},
+     ALONE,
+     BP_F16,
+     "sm_90:sums"},
+    {{897, 900, 8, 80, 900, 1, 0, 0, BP_QUANTISED_FP4_DOUBLE}, ALONE, BP_BF16, "sm_90"},
+    {{1500, 1544, 67, 72, 1544, 0, 0, 0, BP_QUANTISED_FP8}, ALONE, BP_BF16, "sm_90"},
 };
 #define QUANTISEDS (sizeof quantiseds / sizeof quantiseds[0])
 

@@ -229,8 +229,13 @@ static void who_makes_which_quantised_product(void **state)
     const uint32_t own = BP_CUDA_FAMILY_quantised_hopper, all = BP_CUDA_FAMILY_quantised;
     const bp_cuda_target plain = bp_cuda_target_of(bp_cuda_target_find("sm_80"), false);
     bp_cuda_target hopper = bp_cuda_target_of(bp_cuda_target_find("sm_90a"), false);
-    const bp_matmul_quantised_scalars s = {4096, 4096, 4096, 4096,
-                                           4096, 1,    0,    BP_QUANTISED_NF4_DOUBLE};
+    const bp_matmul_quantised_scalars s = {.m = 4096,
+                                           .n = 4096,
+                                           .k = 4096,
+                                           .lda = 4096,
+                                           .ldc = 4096,
+                                           .transpose_b = 1,
+                                           .form = BP_QUANTISED_NF4_DOUBLE};
     assert_int_equal(quantised_of(&hopper, &s, 0, BP_BF16), own);
     assert_int_equal(quantised_of(&plain, &s, 0, BP_BF16), all);
     assert_int_equal(quantised_of(&hopper, &s, 0, BP_F32), all);
