@@ -57,9 +57,9 @@ same wide "${lora[@]}" --load-in-8bit --bf16
 same wide "${lora[@]}" --load-in-8bit --gradient-accumulation-steps 2
 same wide --bf16 --gradient-release --optim adamw_8bit
 # Codes of 4 bits that are 4 MiB and more.
-model wider 2112 4160 ""
+model wider 1088 8256 ""
 same wider "${lora[@]}" --load-in-4bit --bf16
-model ragged 2112 4104 ""
+model ragged 1088 8264 ""
 same ragged "${lora[@]}" --load-in-4bit --bnb-4bit-use-double-quant false --gradient-checkpointing memory-poor
 # Blocks of a GGUF file, which rows are whole numbers of.
 model blocks 1088 4128 ""
@@ -72,6 +72,6 @@ same blocks.gguf "${lora[@]}"
 layers=10
 model ten 512 2304 ""
 what=(--offload-what bases,states,weights,checkpoints)
-same ten "${lora[@]}" --bf16 --optim adamw_8bit
+same ten "${lora[@]}" --optim adamw_8bit
 
 finish
