@@ -258,9 +258,9 @@ typedef struct bp_offload {
                              forward; in a file, of programs of one length */
     uint32_t ahead; /* how much of what will be used is on its way, in sizes of the largest of them;
                        0: each is asked for when it is used */
-    uint64_t room;  /* 0: what is brought stays no longer than it is used. Otherwise from one use to
-                       the next one too where all that lives then has so many bytes, as many of them
-                       as there is room for (core/plan/passes/resident.h) */
+    uint64_t room;  /* 0: what is brought stays no longer than it is used, matrices in slices where
+                       this saves bytes. Otherwise whole, and from one use to the next too where all
+                       that lives then has so many bytes (core/plan/passes/resident.h) */
     uint32_t part_count; /* 0: shares say all. Otherwise the share of part_kind is not 0 and means
                             these: none of what has another number of elements */
     bp_offload_kind part_kind;
