@@ -461,12 +461,14 @@ typedef struct bp_spec {
     /* Bytes of the arena that are the caller's between two runs of programs
      * (bp_runtime_between), which they overwrite; up to 2^62; 0: none. */
     uint64_t between_bytes;
-    /* Runs of one frozen base share an arena: the base lies at its bottom, then come beside_below
-     * bytes of others, what this run keeps from step to step, beside_above bytes of others, and
-     * what programs work in, which is nobody's between steps. Multiples of the alignment; up to
-     * 2^61. false: the arena is this run's, and both are 0. */
+    /* Runs of one frozen base share an arena: the base lies at its bottom, behind it what each run
+     * keeps from step to step, one after the other, and above them what programs work in, which is
+     * nobody's between steps. false: the arena is this run's. */
     bool shares_base;
+    /* Bytes that other runs keep below what this one keeps, multiples of the alignment; up to 2^61;
+     * 0: it is the first, or shares none. */
     uint64_t beside_below;
+    /* The same above it; 0: it is the last, or shares none. */
     uint64_t beside_above;
 } bp_spec;
 

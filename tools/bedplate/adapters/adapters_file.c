@@ -13,7 +13,7 @@
 #include "core/base/storage.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
-#include "tools/bedplate/app/resolve.h"
+#include "tools/bedplate/session/resolve.h"
 
 #define FILE_BYTES   ((size_t)4 << 20)
 #define TEXT_BYTES   8192 /* of a key or a value */
@@ -59,7 +59,7 @@ static const struct {
     {"logging-dir", "a directory of curves is of one run, which has it in its output directory"},
     {"resume-from-checkpoint", "a checkpoint is of one run: --resume finds that of each"},
     {"continue-from", "a checkpoint is of one run"},
-    {"trainable-token-indices", "its table of tokens would not be shared"},
+    {"trainable-token-indices", "the token embedding would not be shared"},
     {"calibrate", "rates are measured for one run"},
     {"emit-c", "a trainer is of one run"},
     {"unit", "a unit is of one run"},

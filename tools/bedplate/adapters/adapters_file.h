@@ -28,9 +28,9 @@ typedef struct adapters_file {
     char *values; /* texts that settings refer to */
 } adapters_file;
 
-/* Reads base->adapters and resolves each one's options (app/resolve.h). Prints what is wrong with
- * its line: BP_ERR_USAGE for an option, a name or a directory, BP_ERR_DATA for what is no JSON. On
- * zeros; adapters_file_close follows in any case. */
+/* Reads base->adapters and resolves each one's options (session/resolve.h). Prints what is wrong
+ * with its line: BP_ERR_USAGE for an option, a name or a directory, BP_ERR_DATA for what is no
+ * JSON. On zeros; adapters_file_close follows in any case. */
 bp_status adapters_file_read(adapters_file *file, const settings *base) BP_MUST_CHECK;
 
 void adapters_file_close(adapters_file *file);

@@ -10,7 +10,7 @@
 #include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/adapters/adapters_run.h"
 #include "tools/bedplate/app/options.h"
-#include "tools/bedplate/app/resolve.h"
+#include "tools/bedplate/session/resolve.h"
 #include "tools/bedplate/sources/data_stored.h"
 #include "tools/bedplate/app/process_memory.h"
 #include "tools/bedplate/ranks/ranks.h"

@@ -864,7 +864,7 @@ static void session_resolve(session *s)
 }
 
 /* An arena that is shared was taken for all. */
-static bp_status take_memory(session *s)
+static bp_status session_take_memory(session *s)
 {
     const uint64_t bytes = s->plan.report.arena_bytes;
     const uint64_t host_bytes = s->plan.report.host.arena_bytes;
@@ -888,7 +888,7 @@ static bp_status take_arenas(session *s, bp_error *why)
                               bp_size_signed(s->set->arena), BP_LIMIT_LEAST, bp_size_signed(bytes));
     }
     BP_TRY(s->planned != NULL ? s->planned(s) : BP_OK);
-    return take_memory(s);
+    return session_take_memory(s);
 }
 
 static bp_status session_take(session *s)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* From options as they were given to settings that a command takes. */
-#include "tools/bedplate/app/resolve.h"
+#include "tools/bedplate/session/resolve.h"
 
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/path_guard.h"
