@@ -13,6 +13,7 @@
 #include "core/base/storage.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
+#include "tools/bedplate/app/path_guard.h"
 #include "tools/bedplate/session/resolve.h"
 
 #define FILE_BYTES   ((size_t)4 << 20)
@@ -491,6 +492,7 @@ static bp_status file_check_base(const settings *base)
 bp_status adapters_file_read(adapters_file *file, const settings *base)
 {
     BP_TRY(file_check_base(base));
+    BP_TRY(path_guard_check(base));
     file_reader *r = calloc(1, sizeof *r);
     char *text = malloc(FILE_BYTES + 1);
     file->values = malloc(2 * FILE_BYTES);
