@@ -39,7 +39,7 @@ static const char page_style[] =
     "table{border-collapse:collapse;font-size:13px}th,td{text-align:left;padding:3px 14px 3px 0;"
     "border-bottom:1px solid var(--line)}\n"
     "td.r,th.r{text-align:right;font-variant-numeric:tabular-nums}th{color:var(--soft)}\n"
-    "code{font:12px ui-monospace,monospace}\n"
+    "td.r{white-space:nowrap}code{font:12px ui-monospace,monospace}\n"
     "@media(max-width:700px){body{padding:14px 12px 32px}.plot{padding:0 14px 0 64px}"
     "svg text.w{display:none}.card{min-width:0;flex:1 1 40%;box-sizing:border-box}"
     ".legend{gap:4px 12px;font-size:13px}table{font-size:12px}th,td{padding-right:9px}}\n";

@@ -82,6 +82,8 @@ cat >>"$work/run/events.jsonl" <<P
 {"event":"save-failed","seq":98,"unix":$((clock + 7200)),"step":120,"file":"<script>alert(1)</script>","reason":"no room","found":1e300}
 {"event":"anomaly","seq":99,"unix":1e300,"step":1e300,"kind":"loss","loss":NaN,"action":"\"><svg onload=x>"}
 P
+grep -q 'td.r{white-space:nowrap}' "$work/plan.html"
+check $? "a number and its unit stay on one line"
 run report "$work/run" --output "$work/one.html"
 check $code "report" "$err"
 page "a run" "$work/one.html"
