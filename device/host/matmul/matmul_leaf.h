@@ -329,8 +329,14 @@ static void row_transposed(float *sums, const float *a, const void *b, int64_t p
 #define NARROW_EACH(X)  X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 #define NARROW_LOAD(v)  leaf s##v = leaf_load(sums + v * LANES);
 #define NARROW_STORE(v) leaf_store(sums + v * LANES, s##v);
-#define NARROW_LOW(v)   s##v = leaf_fma(low, leaf_set(row[v]), s##v);
-#define NARROW_HIGH(v)  s##v = leaf_fma(high, leaf_set(row[BP_MATMUL_NARROW + v]), s##v);
+#define NARROW_LOW(v)                                                                              \
+    if (v < count) {                                                                               \
+        s##v = leaf_fma(low, leaf_set(row[v]), s##v);                                              \
+    }
+#define NARROW_HIGH(v)                                                                             \
+    if (v < count) {                                                                               \
+        s##v = leaf_fma(high, leaf_set(row[BP_MATMUL_NARROW + v]), s##v);                          \
+    }
 
 static void narrow_edge(float *sums, const void *a, int64_t pitch, const float *b, int64_t rows,
                         int64_t depth, bp_dtype type)
@@ -347,11 +353,13 @@ static void narrow_edge(float *sums, const void *a, int64_t pitch, const float *
 }
 
 /* Four terms transposed at once in registers, or four pairs of terms of 16 bits, which are then
- * split. The lines of the rows that come next are asked for: rows side by side confuse the
- * processor's own look-ahead. */
+ * split. Of b's columns the first `count`, a constant where this is used, so that the tests vanish.
+ * Lines are asked for TERMS_BEFORE terms before they are used, of the rows that come next at a
+ * row's end: rows side by side confuse the processor's own look-ahead. */
 static inline __attribute__((always_inline)) void narrow_of(float *sums, const void *a,
                                                             int64_t pitch, const float *b,
-                                                            int64_t depth, const bp_dtype type)
+                                                            int64_t depth, const int64_t count,
+                                                            const bp_dtype type)
 {
     const int64_t pair = type == BP_F32 ? 1 : 2, whole = depth - depth % (4 * pair);
     const int64_t bytes = (const char *)bp_element_at(a, pitch, type) - (const char *)a;
@@ -359,8 +367,10 @@ static inline __attribute__((always_inline)) void narrow_of(float *sums, const v
     const float *row = b;
     NARROW_EACH(NARROW_LOAD)
     for (int64_t k = 0; k < whole; k += 4 * pair) {
+        const int64_t later = k + TERMS_BEFORE;
+        const int64_t at = later < depth ? later : LANES * pitch + later - depth;
         for (int64_t r = 0; k % line == 0 && r < LANES; r++) {
-            __builtin_prefetch(bp_element_at(a, (LANES + r) * pitch + k, type));
+            __builtin_prefetch(bp_element_at(a, r * pitch + at, type));
         }
         leaf column[4];
         leaf_columns4(column, bp_element_at(a, k, type), bytes);
@@ -380,17 +390,31 @@ static inline __attribute__((always_inline)) void narrow_of(float *sums, const v
     narrow_edge(sums, bp_element_at(a, whole, type), pitch, row, LANES, depth - whole, type);
 }
 
+static inline __attribute__((always_inline)) void narrow_type(float *sums, const void *a,
+                                                              int64_t pitch, const float *b,
+                                                              int64_t depth, const int64_t count,
+                                                              bp_dtype type)
+{
+    if (type == BP_F32) {
+        narrow_of(sums, a, pitch, b, depth, count, BP_F32);
+    } else if (type == BP_BF16) {
+        narrow_of(sums, a, pitch, b, depth, count, BP_BF16);
+    } else {
+        narrow_of(sums, a, pitch, b, depth, count, BP_F16);
+    }
+}
+
 static void narrow(float *sums, const void *a, int64_t pitch, const float *b, int64_t rows,
-                   int64_t depth, bp_dtype type)
+                   int64_t depth, int64_t columns, bp_dtype type)
 {
     if (rows < LANES) {
         narrow_edge(sums, a, pitch, b, rows, depth, type);
-    } else if (type == BP_F32) {
-        narrow_of(sums, a, pitch, b, depth, BP_F32);
-    } else if (type == BP_BF16) {
-        narrow_of(sums, a, pitch, b, depth, BP_BF16);
+    } else if (columns <= 2) {
+        narrow_type(sums, a, pitch, b, depth, 2, type);
+    } else if (columns <= 4) {
+        narrow_type(sums, a, pitch, b, depth, 4, type);
     } else {
-        narrow_of(sums, a, pitch, b, depth, BP_F16);
+        narrow_type(sums, a, pitch, b, depth, BP_MATMUL_NARROW, type);
     }
 }
 

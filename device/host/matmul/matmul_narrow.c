@@ -85,7 +85,7 @@ static void few_columns_run(const matmul_work *w, const matmul_block *block)
             move_lanes(w, sums, block->row + i, rows, false);
         }
         w->form->narrow(sums, bp_element_at(w->a, (block->row + i) * s->lda, w->type), s->lda, b,
-                        rows, s->k, w->type);
+                        rows, s->k, s->n, w->type);
         move_lanes(w, sums, block->row + i, rows, true);
     }
 }

@@ -326,6 +326,8 @@ static void matmul_pack_run_tasks(matmul_work *w, float *work, uint64_t first, u
         matmul_block block = rectangle(w, &grid, slow, fast);
         if (w->form->own != NULL && w->type == BP_BF16) {
             run_own(w, &block);
+        } else if (w->check == NULL && bp_matmul_few_rows(w, &block)) {
+            bp_matmul_few_rows_run(w, &block);
         } else if (w->check != NULL || !bp_matmul_narrow(w, &block)) {
             bp_matmul_rectangle(w, &block);
         }

@@ -114,10 +114,11 @@ typedef struct bp_matmul_isa {
     void (*row_transposed)(float *sums, const float *a, const void *b, int64_t pitch, int64_t depth,
                            int64_t columns, bp_dtype type);
     /* Few columns, vectors of `lanes` rows: sums[v * lanes + r] = fma(a_ri, b_iv, ..) for i in
-     * order, v < BP_MATMUL_NARROW. a_ri, of that type, lies at a + r * pitch + i, for the `rows` <=
-     * lanes rows that are there; b is (depth, BP_MATMUL_NARROW). */
+     * order, v < columns <= BP_MATMUL_NARROW. a_ri, of that type, lies at a + r * pitch + i, for
+     * the `rows` <= lanes rows that are there; b is (depth, BP_MATMUL_NARROW), with zeros behind
+     * the columns. */
     void (*narrow)(float *sums, const void *a, int64_t pitch, const float *b, int64_t rows,
-                   int64_t depth, bp_dtype type);
+                   int64_t depth, int64_t columns, bp_dtype type);
     /* Elements first .. first + count - 1 of a quantised matrix, all of one row where its scales
      * are per row, rounded to that type. */
     void (*dequantise)(float *to, const bp_quantised_matrix *from, uint64_t first, int64_t count,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The matrix product when c is one row: each element of b is used once, where it lies. */
+/* The matrix product when c is one row or few: b, which is large, is read once, where it lies. */
 #include <string.h>
 
 #include "device/host/matmul/matmul_work.h"
@@ -102,5 +102,90 @@ void bp_matmul_strip(const matmul_work *w, int64_t first, int64_t columns)
         sum_strip(w, (float *)w->c + first, first, columns);
     } else {
         wide_strip(w, first, columns);
+    }
+}
+
+#define FEW_COLUMNS 256  /* of c whose sums wait, */
+#define FEW_TERMS   1024 /* while so many terms of a lie in the cache */
+#define FEW_LEAST   16   /* fewer terms do not pay for this */
+
+bool bp_matmul_few_rows(const matmul_work *w, const matmul_block *block)
+{
+    const bp_matmul_scalars *s = w->s;
+    return block->rows > 1 && block->rows <= BP_MATMUL_NARROW && s->transpose_a == 0 &&
+           s->transpose_b != 0 && w->weights == NULL && w->epilogue == NULL && s->k >= FEW_LEAST &&
+           block->columns >= w->form->lanes && w->room >= BP_MATMUL_NARROW * FEW_LEAST;
+}
+
+/* a's terms as (terms, BP_MATMUL_NARROW) floats, with zeros for the rows that are not there. */
+static void few_pack(const matmul_work *w, const matmul_block *block, int64_t term, int64_t terms,
+                     float *to)
+{
+    float floats[BP_MATMUL_NARROW * FEW_LEAST];
+    memset(floats, 0, sizeof floats);
+    for (int64_t k = 0; k < terms; k += FEW_LEAST) {
+        const int64_t run = least(FEW_LEAST, terms - k);
+        w->form->load(floats, FEW_LEAST,
+                      bp_element_at(w->a, block->row * w->s->lda + term + k, w->type), w->s->lda,
+                      block->rows, run, w->type);
+        for (int64_t i = 0; i < run; i++) {
+            for (int64_t r = 0; r < BP_MATMUL_NARROW; r++) {
+                to[(k + i) * BP_MATMUL_NARROW + r] = floats[r * FEW_LEAST + i];
+            }
+        }
+    }
+}
+
+/* The call as row `row` of c sees it. */
+static matmul_work few_row(const matmul_work *w, int64_t row)
+{
+    const int64_t at = row * w->s->ldc;
+    matmul_work one = *w;
+    one.c = (char *)w->c + at * (int64_t)bp_dtype_bytes(w->c_type);
+    one.residual = w->residual != NULL ? bp_element_at(w->residual, at, w->type) : NULL;
+    one.before =
+        w->before != NULL ? (char *)w->before + at * (int64_t)bp_dtype_bytes(w->type) : NULL;
+    return one;
+}
+
+/* Columns from `first` on of all rows. Sums of a vector of them lie together, (BP_MATMUL_NARROW,
+ * lanes), as the form makes them: rows of b stand in its lanes. */
+static void few_rows_columns(const matmul_work *w, const matmul_block *block, int64_t first,
+                             int64_t columns)
+{
+    const int64_t lanes = w->form->lanes, k = w->s->k;
+    float sums[BP_MATMUL_NARROW * FEW_COLUMNS], row[FEW_COLUMNS];
+    memset(sums, 0, sizeof sums);
+    for (int64_t r = 0; w->s->accumulate != 0 && r < block->rows; r++) {
+        const matmul_work one = few_row(w, block->row + r);
+        w->form->load(row, 0, bp_element_at(one.c, first, w->c_type), 0, 1, columns, w->c_type);
+        for (int64_t j = 0; j < columns; j++) {
+            sums[j / lanes * lanes * BP_MATMUL_NARROW + r * lanes + j % lanes] = row[j];
+        }
+    }
+    const int64_t most = least(FEW_TERMS, w->room / BP_MATMUL_NARROW);
+    for (int64_t term = 0; term < k; term += most) {
+        const int64_t terms = least(most, k - term);
+        few_pack(w, block, term, terms, w->work);
+        for (int64_t j = 0; j < columns; j += lanes) {
+            w->form->narrow(sums + j * BP_MATMUL_NARROW, place_b(w, term, first + j), w->s->ldb,
+                            w->work, least(lanes, columns - j), terms, block->rows, w->type);
+        }
+    }
+    for (int64_t r = 0; r < block->rows; r++) {
+        const matmul_work one = few_row(w, block->row + r);
+        for (int64_t j = 0; j < columns; j++) {
+            row[j] = sums[j / lanes * lanes * BP_MATMUL_NARROW + r * lanes + j % lanes];
+        }
+        for (int64_t j = 0; j < columns; j += BP_MATMUL_STRIP) {
+            finish_strip(&one, row + j, first + j, least(BP_MATMUL_STRIP, columns - j));
+        }
+    }
+}
+
+void bp_matmul_few_rows_run(const matmul_work *w, const matmul_block *block)
+{
+    for (int64_t j = 0; j < block->columns; j += FEW_COLUMNS) {
+        few_rows_columns(w, block, block->column + j, least(FEW_COLUMNS, block->columns - j));
     }
 }

@@ -118,6 +118,12 @@ void bp_matmul_rectangle(matmul_work *w, const matmul_block *all);
 /* Columns first .. first + columns - 1 of a c of one row. */
 void bp_matmul_strip(const matmul_work *w, int64_t first, int64_t columns);
 
+/* Whether the rectangle `block` of c has so few rows, of a transposed b in memory, that packing b
+ * would cost more than using it; and computes it. The chain of each element is that of other forms:
+ * its terms one by one in order. */
+bool bp_matmul_few_rows(const matmul_work *w, const matmul_block *block);
+void bp_matmul_few_rows_run(const matmul_work *w, const matmul_block *block);
+
 /* Computes the rectangle `block` of c if the product has a short side and nothing follows it;
  * false, with nothing done, otherwise. */
 bool bp_matmul_narrow(const matmul_work *w, const matmul_block *block);

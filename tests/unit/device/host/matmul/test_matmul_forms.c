@@ -387,6 +387,25 @@ static void few_columns_of_many_terms(void **unused)
     }
 }
 
+/* Few rows over a transposed b, as sequences that are generated together have them: with every
+ * epilogue, columns and terms around those that are at hand at once (256, 1024), odd edges of both.
+ */
+/* verifies device-1.6909 */
+static void few_rows_of_a_large_b(void **unused)
+{
+    (void)unused;
+    static const int64_t columns[] = {16, 41, 255, 256, 257, 530};
+    static const int64_t depths[] = {16, 17, 300, 1023, 1024, 1027, 2062};
+    state = 8;
+    for (int epilogue = 0; epilogue <= 32; epilogue += (int)share_of(1, 3, 6)) {
+        for (int64_t rows = 2; rows <= 9; rows += (int64_t)share_of(1, 1, 3)) {
+            const int i = epilogue + (int)rows;
+            const int64_t shape[3] = {rows, columns[i % 6], depths[i % 7]};
+            check_forms_from(1, shape, 2, epilogue, i % 3);
+        }
+    }
+}
+
 static void workspace_of_nothing(void **unused)
 {
     (void)unused;
@@ -510,15 +529,11 @@ static void bounds(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(edges_of_tiles),
-        cmocka_unit_test(every_epilogue),
-        cmocka_unit_test(edges_of_blocks),
-        cmocka_unit_test(blocks_of_c),
-        cmocka_unit_test(chains_wait_in_c),
-        cmocka_unit_test(few_columns_of_many_terms),
-        cmocka_unit_test(workspace_of_nothing),
-        cmocka_unit_test(every_rounding),
-        cmocka_unit_test(bounds),
+        cmocka_unit_test(edges_of_tiles),        cmocka_unit_test(every_epilogue),
+        cmocka_unit_test(edges_of_blocks),       cmocka_unit_test(blocks_of_c),
+        cmocka_unit_test(chains_wait_in_c),      cmocka_unit_test(few_columns_of_many_terms),
+        cmocka_unit_test(few_rows_of_a_large_b), cmocka_unit_test(workspace_of_nothing),
+        cmocka_unit_test(every_rounding),        cmocka_unit_test(bounds),
         cmocka_unit_test(every_exponent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
