@@ -78,6 +78,7 @@ P
 # Numbers that no part of a computation is taken from, and reals that are written as whole ones.
 free='^(label2id\.|metadata\.|.*\.type_id$|truncation|padding|version$|max_input_chars_per_word|.*(rope_theta|lora_alpha|dropout|alpha_pattern.*)$)'
 least=5
+long_form || least=2
 [[ -z ${BP_TEST_SHORT:-} ]] || least=2
 # numbers DIR FILE COMMAND..: the command with each of them in the file's place
 numbers() {
