@@ -243,6 +243,9 @@ static bool mixable(const kernel_case *c)
         found = found || info->operand[i].type == BP_TYPE_FLOAT ||
                 info->operand[i].type == BP_TYPE_WEIGHT;
     }
+    if (c->kernel == BP_KERNEL_matmul_quantised) {
+        return false; /* sums in f32 go on from slices of a matrix, which a GPU does not bring */
+    }
     if (c->kernel == BP_KERNEL_matmul) {
         const bp_matmul_scalars *s = (const bp_matmul_scalars *)c->scalars;
         return s->gelu == 0 && c->offsets[OPERAND(matmul, bias)] == BP_OFFSET_ABSENT &&
