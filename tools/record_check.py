@@ -382,10 +382,12 @@ def check_tensors(record, directory):
             continue
         theirs = tensors(saved)
         stacks = expert_pieces(theirs)
+        # Of vectors PEFT's names lack what stands before a family's modules (bert, model).
+        bare = {re.sub(r"^(base_model\.model\.)\w+\.", r"\1", key): its for key, its in theirs.items()}
         with open(path, "rb") as one, open(saved, "rb") as two:
             for key, (dtype, shape, begin, size) in tensors(path).items():
                 other = key.replace("block_sparse_moe", "mlp")  # Mixtral's name for it
-                its = theirs.get(key) or stacks.get(other) or theirs.get(other)
+                its = theirs.get(key) or stacks.get(other) or theirs.get(other) or bare.get(key)
                 if its is None or its[0] != dtype:
                     continue
                 one.seek(begin)

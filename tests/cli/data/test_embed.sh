@@ -217,4 +217,24 @@ done <<END
 llama "model_type": "llama"
 neox "model_type": "gpt_neox", "rotary_pct": 0.25
 END
+# Adapters of vectors have the names that PEFT gives those of BertModel, which has no "bert." (PEFT 0.19: get_peft_model of
+# AutoModel with FEATURE_EXTRACTION); they are read again, merged, and found in the record. A model whose class has no head
+# is one of vectors without a list of modules, too.
+names=$(head -c 4000 "$work/adapter/adapter_model.safetensors" | grep -aoE '"base_model[^"]*"' | head -2 | tr -d '"' | paste -sd' ')
+[[ $names == "base_model.model.encoder.layer.0.attention.self.query.lora_A.weight base_model.model.encoder.layer.0.attention.self.query.lora_B.weight" ]]
+check $? "adapters of vectors are called as PEFT has it" "$names"
+expect 0 'compared with the last checkpoint: ([0-9]+) of \1 exported tensors' verify "$work/adapter"
+cp -r "$work/vectors-of-judge" "$work/plain" && rm -r "$work"/plain/{modules.json,1_Pooling}
+grep -q '"BertModel"' "$work/plain/config.json"
+check $? "the class has no head"
+run embed --model "$work/plain" --adapter "$work/adapter" --data "$work/texts.txt" --pooling mean --max-seq-length 16 --output "$work/adapted.npy" --quiet
+check $code "a model without a head, with adapters" "$err"
+for to in "$work/whole" "$work/whole.gguf"; do
+    expect 0 '' export --model "$work/plain" --adapter "$work/adapter" --merge --to "$to"
+    run embed --model "$to" --data "$work/texts.txt" --pooling mean --max-seq-length 16 --output "$work/merged.npy" --quiet
+    tail -c +129 "$work/merged.npy" | od -An -v -tf4 -w4 >"$work/merged.txt"
+    tail -c +129 "$work/adapted.npy" | od -An -v -tf4 -w4 | paste - "$work/merged.txt" |
+        awk '{ d = $1 - $2; bad += d * d > 1e-10 } END { exit !(NR > 100 && !bad) }'
+    check $? "$to: merged it has the vectors of the adapters" "$err"
+done
 finish

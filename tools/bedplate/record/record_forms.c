@@ -95,9 +95,31 @@ static void record_find_layout(record_forms *f, const bp_tensor_entry *mine)
     }
 }
 
+/* Adapters of vectors, whose names in PEFT's files lack what stands before a family's modules. */
+static const bp_tensor_entry *record_find_bare(const bp_tensor_entry *mine,
+                                               const record_saved *saved)
+{
+    static const char first[] = "base_model.model.";
+    const char *type = bp_safetensors_metadata(&saved->model, "key.result.config.model_type");
+    const bp_family *family = type != NULL ? bp_family_find(type) : NULL;
+    char name[2 * BP_TENSOR_NAME_MAX] = "";
+    size_t length = 0;
+    const char *stem = family != NULL ? bp_peft_stem(&family->naming, &length) : NULL;
+    if (length == 0 || strncmp(mine->name, first, sizeof first - 1) != 0 ||
+        strlen(mine->name) >= BP_TENSOR_NAME_MAX) {
+        return NULL;
+    }
+    memcpy(name, first, sizeof first - 1);
+    memcpy(name + sizeof first - 1, stem, length);
+    memcpy(name + sizeof first - 1 + length, mine->name + sizeof first - 1,
+           strlen(mine->name) - (sizeof first - 1));
+    return bp_safetensors_find(&saved->model, name);
+}
+
 bool record_forms_find(record_forms *f, const bp_tensor_entry *mine, const record_saved *saved)
 {
     const bp_tensor_entry *w = bp_safetensors_find(&saved->model, mine->name);
+    w = w != NULL ? w : record_find_bare(mine, saved);
     *f = (record_forms){.weights = w};
     if (w == NULL) {
         w = f->weights = record_find_renamed(mine, saved, &f->first);

@@ -28,6 +28,7 @@
 #include "tools/formats/hf/hf_files.h"
 #include "tools/formats/llmc/llmc_model.h"
 #include "tools/formats/peft/merge.h"
+#include "tools/formats/peft/peft_names.h"
 #include "tools/formats/peft/peft_config.h"
 #include "tools/formats/files/stream_file.h"
 
@@ -473,8 +474,15 @@ static bp_status open_adapter(exporting *e)
     BP_TRY(adapter_check(path, &e->adapter, &m->config, &m->error));
     BP_TRY(bp_storage_join(e->adapter_path, set->adapter, "adapter_model.safetensors", &m->error));
     BP_TRY(bp_hf_open(&e->adapters, m->store, e->adapter_path, &m->room, &m->error));
-    bp_status status = bp_merge_load(&e->merge, &e->adapters, &e->adapter.lora,
-                                     m->model->input_major, &e->source, &m->room, &m->error);
+    const char *layer = NULL;
+    for (size_t i = 0; layer == NULL && i < e->source.count; i++) {
+        layer = bp_peft_in_layer(e->source.list[i].name) ? e->source.list[i].name : NULL;
+    }
+    bp_status status = bp_peft_complete(&e->adapters, &m->config.family->naming, layer, &m->room);
+    if (status == BP_OK) {
+        status = bp_merge_load(&e->merge, &e->adapters, &e->adapter.lora, m->model->input_major,
+                               &e->source, &m->room, &m->error);
+    }
     bp_status closed = bp_tensor_set_close(&e->adapters);
     e->source.merge = &e->merge;
     adapter_say_base(set->adapter, m->config.quantised != BP_QUANTISED_NONE);

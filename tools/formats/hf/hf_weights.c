@@ -247,6 +247,15 @@ static bp_status open_and_match(loading *l, const char *path, unsigned allow, bp
     }
     l->naming = naming;
     if (l->adapters) {
+        const bp_family *family = bp_family_adopt(&l->runtime->plan->spec).family;
+        const bp_builder *builder = &l->runtime->plan->builder;
+        const char *layer = NULL;
+        for (uint32_t i = 0; layer == NULL && i < builder->parameter_count; i++) {
+            const char *name = hf_weights_name_of(l->runtime, i);
+            const bool own = builder->parameters[i].base == BP_NO_PARAMETER;
+            layer = own && bp_peft_in_layer(name) ? name : NULL;
+        }
+        BP_TRY(bp_peft_complete(&l->set, &family->naming, layer, &l->room));
         BP_TRY(keep_present(l));
     }
     BP_TRY(list_wanted(l));

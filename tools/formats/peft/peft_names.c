@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/plan/adapter.h"
+#include "tools/formats/family/family.h"
 #include "tools/formats/hf/tensor_match.h"
 #include "tools/formats/peft/peft_choice.h"
 
@@ -81,6 +82,96 @@ size_t bp_peft_newer_module(const char *older, size_t length, char newer[BP_TENS
     return found;
 }
 
+const char *bp_peft_stem(const bp_tensor_naming *family, size_t *length)
+{
+    *length = 0;
+    for (size_t i = 0; i < family->rule_count; i++) {
+        const bp_tensor_rule *rule = &family->rules[i];
+        const size_t whole = strlen(rule->ours);
+        if (strcmp(rule->theirs, "*") == 0 && whole > 2 && rule->ours[whole - 1] == '*') {
+            *length = whole - 1;
+            return rule->ours;
+        }
+    }
+    return "";
+}
+
+/* The bytes of a name up to the number of its layer; 0: there is none. */
+static size_t peft_layer(const char *name)
+{
+    const char *dot = strchr(name, '.');
+    while (dot != NULL && (dot[1] < '0' || dot[1] > '9')) {
+        dot = strchr(dot + 1, '.');
+    }
+    return dot != NULL ? (size_t)(dot - name) + 1 : 0;
+}
+
+bool bp_peft_in_layer(const char *name)
+{
+    return peft_layer(name) > 0;
+}
+
+static bp_status peft_set_stem(const bp_tensor_set *set, bp_tensor_entry *entry, const char *stem,
+                               size_t length, bp_staging *room)
+{
+    const size_t prefix = sizeof PEFT_PREFIX - 1, bytes = strlen(entry->name) + 1;
+    char *name = bp_room_take(room, bytes + length);
+    if (name == NULL || bytes + length > BP_TENSOR_NAME_MAX) {
+        return bp_error_set(set->error, BP_ERR_FIT, "peft", "there is no room for a tensor's name",
+                            entry->name);
+    }
+    memcpy(name, entry->name, prefix);
+    memcpy(name + prefix, stem, length);
+    memcpy(name + prefix + length, entry->name + prefix, bytes - prefix);
+    entry->name = name;
+    return BP_OK;
+}
+
+bp_status bp_peft_complete(bp_tensor_set *set, const bp_tensor_naming *family, const char *layer,
+                           bp_staging *room)
+{
+    const size_t prefix = sizeof PEFT_PREFIX - 1;
+    size_t length;
+    const char *stem = bp_peft_stem(family, &length);
+    const size_t end = layer != NULL ? peft_layer(layer) : 0;
+    bool bare = false;
+    if (length == 0 || end <= length || strncmp(layer, stem, length) != 0) {
+        return BP_OK;
+    }
+    for (uint32_t p = 0; p < set->part_count; p++) {
+        for (size_t i = 0; i < set->parts[p].entry_count; i++) {
+            const char *name = set->parts[p].entries[i].name;
+            if (strncmp(name, PEFT_PREFIX, prefix) != 0 ||
+                strncmp(name + prefix, stem, length) == 0) {
+                return BP_OK;
+            }
+            bare = bare || strncmp(name + prefix, layer + length, end - length) == 0;
+        }
+    }
+    /* All get it behind the same beginning, so that they stay sorted. */
+    for (uint32_t p = 0; bare && p < set->part_count; p++) {
+        for (size_t i = 0; i < set->parts[p].entry_count; i++) {
+            BP_TRY(peft_set_stem(set, &set->parts[p].entries[i], stem, length, room));
+        }
+    }
+    return BP_OK;
+}
+
+/* A model of vectors is wrapped without a head around it. */
+static void peft_leave_stem(const bp_spec *spec, char theirs[BP_TENSOR_NAME_MAX])
+{
+    const bp_family *family = bp_family_adopt(spec).family;
+    char *rest = theirs + sizeof PEFT_PREFIX - 1;
+    size_t length = 0;
+    if (family == NULL || spec->config.task != BP_TASK_EMBEDDING) {
+        return;
+    }
+    const char *stem = bp_peft_stem(&family->naming, &length);
+    if (length > 0 && strncmp(rest, stem, length) == 0) {
+        memmove(rest, rest + length, strlen(rest + length) + 1);
+    }
+}
+
 bool bp_peft_name(const bp_builder *builder, const char *ours, char theirs[BP_TENSOR_NAME_MAX])
 {
     const bool wrapped =
@@ -92,6 +183,7 @@ bool bp_peft_name(const bp_builder *builder, const char *ours, char theirs[BP_TE
     if (bp_peft_is_older(builder) || !bp_peft_newer(older, theirs)) {
         memcpy(theirs, older, strlen(older) + 1);
     }
+    peft_leave_stem(builder->spec, theirs);
     return true;
 }
 

@@ -14,6 +14,20 @@ extern const bp_tensor_naming bp_peft_naming;
 /* What a file calls a parameter; false when that does not fit. */
 bool bp_peft_name(const bp_builder *builder, const char *ours, char theirs[BP_TENSOR_NAME_MAX]);
 
+/* What stands before all of a family's modules in a model with a head, and in the names of a run
+ * ("bert.", "model."), but not in BertModel. PEFT wraps that for vectors, so its names leave it
+ * out: bp_peft_name does where the task is vectors. *length is 0 where there is none. */
+const char *bp_peft_stem(const bp_tensor_naming *family, size_t *length);
+
+/* Gives it to the names of an open file of adapters that were made so: none of them has it, and one
+ * goes on as `layer` does, the name of a parameter in a layer by its number (NULL: nothing is
+ * done). BP_ERR_FIT: *room is too small, or a name too long. */
+bp_status bp_peft_complete(bp_tensor_set *set, const bp_tensor_naming *family, const char *layer,
+                           bp_staging *room) BP_MUST_CHECK;
+
+/* Whether a parameter is in a layer by its number. */
+bool bp_peft_in_layer(const char *name);
+
 /* Whether a file has it, by any of its names; *theirs becomes that. */
 bool bp_peft_has(const bp_tensor_set *set, const char *ours, char theirs[BP_TENSOR_NAME_MAX]);
 
