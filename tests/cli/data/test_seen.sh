@@ -156,4 +156,15 @@ else
     echo "skipped: chromium is not here"
 fi
 
+# A complete run that is started again makes no step: watch shows the speed that it had.
+few=(train --model tiny-gru --data tests/golden/embeddings/texts.txt --data-format bytes --max-seq-length 4 --max-steps 20 --logging-steps 5
+    --save-steps 10 --quiet --resume auto --output-dir "$work/ended")
+run "${few[@]}"
+run watch "$work/ended"
+had=$(grep -oE '[1-9][0-9]* tokens/s' <<<"$out")
+run "${few[@]}"
+check $code "a complete run started again" "$err"
+run watch "$work/ended"
+[[ -n $had && $out == *" $had "* ]]
+check $? "has the speed that it had: $had" "$out"
 finish

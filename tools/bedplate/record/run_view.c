@@ -431,8 +431,10 @@ static void view_event_line(run_view *v, const char *line)
         value = (double)NAN;
         v->by_samples = view_number(line, "samples_per_second", &value);
         (void)(v->by_samples || view_number(line, "tokens_per_second", &value));
-        view_add(&v->curves[VIEW_SPEED], (double)e.step, value);
-        view_take(line, "eta_seconds", &v->left);
+        if (!(value <= 0)) { /* a run that was complete has made no step, and has no speed */
+            view_add(&v->curves[VIEW_SPEED], (double)e.step, value);
+            view_take(line, "eta_seconds", &v->left);
+        }
         view_take(line, "resident_bytes", &v->resident);
         view_replays(v, line);
         return; /* one of many: in the curve, not in the list */
