@@ -265,13 +265,13 @@ static void product(const bp_host_call *call, uint64_t bytes)
     bp_matmul_run_whole(bp_cpu_has_bf16() ? &form_bf16 : &bp_matmul_isa_neon, call, bytes);
 }
 
-static void coded(const bp_host_call *call, const bp_quantised_matrix *codes,
-                  const int64_t columns[2], uint64_t bytes)
+static void coded_neon(const bp_host_call *call, const bp_quantised_matrix *codes,
+                       const int64_t columns[2], uint64_t bytes)
 {
     bp_matmul_run_coded(&bp_matmul_isa_neon, call, codes, columns, bytes);
 }
 
-BP_EXPERTS_KERNELS(neon, product, coded)
+BP_EXPERTS_KERNELS(neon, product, coded_neon)
 
 static uint64_t quantised_tasks(const void *scalars)
 {

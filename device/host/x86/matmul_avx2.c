@@ -288,13 +288,13 @@ static void product(const bp_host_call *call, uint64_t bytes)
     bp_matmul_run_whole(&bp_matmul_isa_avx2, call, bytes);
 }
 
-static void coded(const bp_host_call *call, const bp_quantised_matrix *codes,
-                  const int64_t columns[2], uint64_t bytes)
+static void coded_avx2(const bp_host_call *call, const bp_quantised_matrix *codes,
+                       const int64_t columns[2], uint64_t bytes)
 {
     bp_matmul_run_coded(&bp_matmul_isa_avx2, call, codes, columns, bytes);
 }
 
-BP_EXPERTS_KERNELS(avx2, product, coded)
+BP_EXPERTS_KERNELS(avx2, product, coded_avx2)
 
 static uint64_t quantised_tasks(const void *scalars)
 {

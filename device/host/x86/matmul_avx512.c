@@ -344,13 +344,13 @@ static void product(const bp_host_call *call, uint64_t bytes)
     bp_matmul_run_whole(&bp_matmul_isa_avx512, call, bytes);
 }
 
-static void coded(const bp_host_call *call, const bp_quantised_matrix *codes,
-                  const int64_t columns[2], uint64_t bytes)
+static void coded_avx512(const bp_host_call *call, const bp_quantised_matrix *codes,
+                         const int64_t columns[2], uint64_t bytes)
 {
     bp_matmul_run_coded(&bp_matmul_isa_avx512, call, codes, columns, bytes);
 }
 
-BP_EXPERTS_KERNELS(avx512, product, coded)
+BP_EXPERTS_KERNELS(avx512, product, coded_avx512)
 
 static uint64_t quantised_tasks(const void *scalars)
 {
