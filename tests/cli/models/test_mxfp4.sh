@@ -26,7 +26,7 @@ evaluate adapter --adapter "$golden/adapter"
 evaluate adapter --adapter "$golden/adapter" --dequantize --threads 2
 
 # Training beside blocks: the bits of training beside their values, in fewer bytes, however it is computed.
-# verifies layers-2.7756
+# verifies layers-2.7756 layers-52.d5ea
 disk=$(mktemp -d "$BUILD/mxfp4.XXXXXX")
 trap 'rm -rf "$work" "$disk"' EXIT
 train() { # OPTIONS..

@@ -274,14 +274,13 @@ static const option table[] = {
      "each with name, data, and options that are its own"},
     {"load-in-4bit", OPTION_FLAG, PLANS | COMMAND_EXPORT, AT(load_in_4bit), 0, 0, "false", NULL,
      true,
-     "quantises the blocks' dense layers to 4 bits. In training they are frozen, and --lora-r "
-     "trains "
-     "adapters"},
+     "quantises the blocks' dense layers and experts to 4 bits. In training they are frozen, and "
+     "--lora-r trains adapters"},
     {"load-in-8bit", OPTION_FLAG, PLANS | COMMAND_EXPORT, AT(load_in_8bit), 0, 0, "false", NULL,
      true, "the same in 8 bits with a scale for each row (LLM.int8)"},
     {"dequantize", OPTION_FLAG, PLANS, AT(dequantize), 0, 0, "false", NULL, true,
-     "keeps the weights of a GGUF file as floats where they would stay frozen in the types of the "
-     "file"},
+     "keeps the weights of a GGUF file, and experts in blocks of MXFP4, as floats where they would "
+     "stay frozen in the types of the file"},
     {"bnb-4bit-use-double-quant", OPTION_CHOICE, PLANS | COMMAND_EXPORT, AT(double_quant), 0, 0,
      "true", "true|false", true, "with --load-in-4bit: quantises the scales too, to 8 bits"},
     {"bnb-4bit-quant-type", OPTION_CHOICE, PLANS | COMMAND_EXPORT, AT(quant_type), 0, 0, "nf4",
