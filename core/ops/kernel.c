@@ -43,6 +43,7 @@
 #define TASK_CLASSES              BP_TASK_CLASSES
 #define POOLINGS                  BP_POOLINGS
 #define EXPERTS_ORDER(r, t, e)    ADD(MUL(2, MUL((r), (t))), ADD((e), 1))
+#define DELTA_ROW(h, k, n, v)     ADD(MUL(2, MUL((h), (k))), MUL((n), (v)))
 #define ANYTHING                  0
 #define BLOCK(r, w, p)            (r), (w), (p)
 #define FLAT(n)                   1, (n), (n)
