@@ -6,7 +6,7 @@
 #include "core/plan/builder.h"
 #include "core/ir/cost.h"
 
-#define BP_TAPE_MAX 24 /* most buffers a stage keeps for its backward */
+#define BP_TAPE_MAX 28 /* most buffers a stage keeps for its backward */
 
 /* Tape variants of a stage that has a tape; see bp_model.variants. */
 #define BP_TAPE_VARIANTS (BP_RECOMPUTE_ALL + 2)
@@ -77,6 +77,10 @@ struct bp_model {
     /* The most tokens of a text that is read as it is: a longer one is read otherwise from its
      * first token on (longrope). 0, or NULL: the length of a text changes nothing. */
     uint32_t (*near_tokens)(const bp_model_config *config);
+
+    /* Whether what decode carries is of all tokens read so far, so that none can be taken back.
+     * NULL: it is not, where `pads` holds. */
+    bool (*recurs)(const bp_model_config *config);
 
     uint32_t (*stages)(const bp_model_config *config);
 

@@ -443,7 +443,10 @@ bp_status bp_runtime_rewind(bp_runtime *runtime, uint32_t tokens, bool *kept)
                               "that many tokens were not accepted", NULL, tokens, BP_LIMIT_MOST,
                               runtime->position);
     }
-    *kept = runtime->plan->spec.model->pads; /* later tokens change nothing of earlier ones */
+    const bp_model *model = runtime->plan->spec.model;
+    const bool recurs = model->recurs != NULL && model->recurs(&runtime->plan->spec.config);
+    /* Otherwise later tokens change nothing of earlier ones. */
+    *kept = model->pads && (!recurs || tokens == runtime->position);
     runtime->position = *kept ? tokens : runtime->position;
     runtime->text = *kept ? 0 : runtime->text;
     return BP_OK;

@@ -48,6 +48,9 @@ static bp_status node_check(const bp_block *block, uint32_t index, uint32_t *mad
     if (node->kind == BP_NODE_DENSE && (node->parts == 0 || node->parts > BP_NODE_OUTPUTS)) {
         return node_refuse(block, index, error, "a dense node has one to three products");
     }
+    if (node->kind == BP_NODE_SPLIT && (node->parts == 0 || node->parts > BP_ROW_PARTS_OUTPUTS)) {
+        return node_refuse(block, index, error, "a node of parts of rows has one or two outputs");
+    }
     if (!inputs_made(node, *made)) {
         return node_refuse(block, index, error,
                            "a node reads a value that no node before it makes");

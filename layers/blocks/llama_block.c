@@ -23,6 +23,19 @@ static bool fuses_gate(const bp_llama_config *own)
     return own->fused || own->fused_gate;
 }
 
+bool bp_llama_linear(const bp_llama_config *own, uint32_t layer)
+{
+    return own->linear.listed > 0 && bp_layer_in(&own->linear, layer);
+}
+
+bp_delta bp_llama_delta(const bp_llama_config *own)
+{
+    return (bp_delta){.key_heads = own->linear_keys,
+                      .value_heads = own->linear_values,
+                      .key_width = own->linear_key_width,
+                      .value_width = own->linear_value_width};
+}
+
 bool bp_llama_mixes(const bp_llama_config *own, uint32_t layer)
 {
     const uint32_t every = own->experts_every != 0 ? own->experts_every : 1;
@@ -96,22 +109,17 @@ static bool perceptron_has(const bp_llama_config *own, bool mixes, bp_llama_para
     }
 }
 
-static bool own_has(const bp_llama_config *own, uint32_t block, bp_llama_parameter parameter)
+/* Of those of attention, or of linear attention. */
+static bool attention_has(const bp_llama_config *own, bool linear, bp_llama_parameter parameter)
 {
-    if (parameter >= BP_LLAMA_ROUTER_WEIGHT && parameter <= BP_LLAMA_DOWN_BIAS) {
-        return perceptron_has(own, bp_llama_mixes(own, block), parameter);
+    if (parameter >= BP_LLAMA_LINEAR_QKV) {
+        const bool second = parameter == BP_LLAMA_LINEAR_Z || parameter == BP_LLAMA_LINEAR_A;
+        return linear && !(second && own->linear_fused);
+    }
+    if (linear) {
+        return false;
     }
     switch (parameter) {
-    case BP_LLAMA_NORM_1:
-        return own->norms != BP_LLAMA_NORMS_AFTER;
-    case BP_LLAMA_NORM_2:
-        return own->norms != BP_LLAMA_NORMS_AFTER && !own->parallel;
-    case BP_LLAMA_NORM_1_BIAS:
-    case BP_LLAMA_NORM_2_BIAS:
-        return own->norm_bias;
-    case BP_LLAMA_AFTER_1:
-    case BP_LLAMA_AFTER_2:
-        return own->norms != BP_LLAMA_NORMS_BEFORE;
     case BP_LLAMA_QKV_WEIGHT:
         return own->fused;
     case BP_LLAMA_QKV_BIAS:
@@ -136,6 +144,30 @@ static bool own_has(const bp_llama_config *own, uint32_t block, bp_llama_paramet
     }
 }
 
+static bool own_has(const bp_llama_config *own, uint32_t block, bp_llama_parameter parameter)
+{
+    if (parameter >= BP_LLAMA_QKV_WEIGHT && parameter <= BP_LLAMA_LINEAR_OUT) {
+        return attention_has(own, bp_llama_linear(own, block), parameter);
+    }
+    if (parameter >= BP_LLAMA_ROUTER_WEIGHT && parameter <= BP_LLAMA_DOWN_BIAS) {
+        return perceptron_has(own, bp_llama_mixes(own, block), parameter);
+    }
+    switch (parameter) {
+    case BP_LLAMA_NORM_1:
+        return own->norms != BP_LLAMA_NORMS_AFTER;
+    case BP_LLAMA_NORM_2:
+        return own->norms != BP_LLAMA_NORMS_AFTER && !own->parallel;
+    case BP_LLAMA_NORM_1_BIAS:
+    case BP_LLAMA_NORM_2_BIAS:
+        return own->norm_bias;
+    case BP_LLAMA_AFTER_1:
+    case BP_LLAMA_AFTER_2:
+        return own->norms != BP_LLAMA_NORMS_BEFORE;
+    default:
+        return true;
+    }
+}
+
 bool bp_llama_has(const bp_model_config *config, uint32_t block, bp_llama_parameter parameter)
 {
     const bp_llama_config own = bp_llama_config_of(config);
@@ -151,12 +183,17 @@ static uint32_t own_parameters(const bp_llama_config *own, uint32_t block)
     return count;
 }
 
-/* Blocks are alike where none has experts. */
+/* Blocks are alike where none has experts or linear attention. */
+static bool own_alike(const bp_llama_config *own)
+{
+    return own->experts == 0 && own->linear.listed == 0;
+}
+
 static uint32_t own_first(const bp_llama_config *own, uint32_t block)
 {
     const uint32_t blocks = block < own->stack.layers ? block : own->stack.layers;
     uint32_t first = 1;
-    if (own->experts == 0) {
+    if (own_alike(own)) {
         return first + blocks * own_parameters(own, 0);
     }
     for (uint32_t i = 0; i < blocks; i++) {
@@ -174,7 +211,7 @@ uint32_t bp_llama_block_first(const bp_model_config *config, uint32_t block)
 uint32_t bp_llama_block_of(const bp_llama_config *own, uint32_t parameter)
 {
     uint32_t first = own_first(own, 0);
-    if (own->experts == 0) {
+    if (own_alike(own)) {
         const uint32_t block = parameter > first ? (parameter - first) / own_parameters(own, 0) : 0;
         return block < own->stack.layers ? block : own->stack.layers;
     }
@@ -353,9 +390,11 @@ static uint32_t describe_attention(const building *b, uint32_t x)
         .norm = own->norms != BP_LLAMA_NORMS_AFTER && !own->parallel ? &norm : NULL,
         .norm_gradient = "d_input",
         .products = own->fused ? 1 : 3,
-        .product = {llama_block_dense(b->n, BP_LLAMA_Q_WEIGHT, s->width, queries),
+        .product = {llama_block_dense(b->n, BP_LLAMA_Q_WEIGHT, s->width,
+                                      own->gated ? 2 * queries : queries),
                     llama_block_dense(b->n, BP_LLAMA_K_WEIGHT, s->width, keys),
                     llama_block_dense(b->n, BP_LLAMA_V_WEIGHT, s->width, keys)},
+        .gated = own->gated,
         .head_norm = normed ? head_norms : NULL,
         .norms_late = own->norms_late,
         .rotary = bp_layer_in(&own->still, b->call->stage - 1) ? NULL : &rotary,
@@ -377,6 +416,135 @@ static uint32_t describe_attention(const building *b, uint32_t x)
     }
     const uint32_t y = bp_list_attention(&b->list, x, &parts);
     return add_end(b, BP_LLAMA_O_WEIGHT, (const uint32_t[]){y, 0}, middle);
+}
+
+/* A product without a bias. */
+static bp_linear linear_product(const building *b, bp_llama_parameter weight, uint64_t in,
+                                uint64_t out)
+{
+    return (bp_linear){.weight = b->n[weight],
+                       .bias = BP_NO_PARAMETER,
+                       .in = in,
+                       .out = out,
+                       .output_major = true};
+}
+
+/* What a fused product of x makes of the key heads in turn, in their parts. */
+static uint32_t linear_parts(const building *b, uint32_t x, bp_llama_parameter weight,
+                             const bp_row_parts *split, const char *const names[4])
+{
+    const uint64_t row = bp_row_parts_width(split);
+    const bp_linear product = linear_product(b, weight, b->shape.width, row);
+    const uint32_t raw = bp_list_dense(&b->list, &product, x, names);
+    const uint32_t out = bp_list_value(&b->list, names[2], names[3], row);
+    bp_node *node = bp_list_node(&b->list, BP_NODE_SPLIT, raw, out);
+    node->parts = 1;
+    node->split = *split;
+    return out;
+}
+
+/* Two products of x, as a value each or side by side. */
+static bp_node *linear_pair(const building *b, uint32_t x, const bp_llama_parameter weight[2],
+                            const uint64_t width[2], const uint32_t out[2])
+{
+    bp_node *node = bp_list_node(&b->list, BP_NODE_DENSE, x, out[0]);
+    node->parts = 2;
+    for (uint32_t i = 0; i < 2; i++) {
+        node->out[i] = out[i];
+        node->part[i] = linear_product(b, weight[i], b->shape.width, width[i]);
+    }
+    return node;
+}
+
+/* Queries, keys and values before the convolution in value[0], z in value[1], both gates in
+ * value[2]. */
+static void linear_products(const building *b, const bp_delta *delta, uint32_t x, uint32_t value[3])
+{
+    static const char *const ba[4] = {"raw_gates", "d_raw_gates", "gates", "d_gates"};
+    static const bp_llama_parameter first[2] = {BP_LLAMA_LINEAR_QKV, BP_LLAMA_LINEAR_Z};
+    static const bp_llama_parameter second[2] = {BP_LLAMA_LINEAR_B, BP_LLAMA_LINEAR_A};
+    const uint64_t heads = delta->value_heads, row = bp_delta_row(delta);
+    const uint64_t values = bp_delta_values(delta), each = heads / delta->key_heads;
+    const uint64_t keys = delta->key_heads * delta->key_width, of = each * delta->value_width;
+    uint32_t raw = 0;
+    if (b->own->linear_fused) {
+        const bp_linear product =
+            linear_product(b, BP_LLAMA_LINEAR_QKV, b->shape.width, row + values);
+        static const char *const names[2] = {"raw", "d_raw"};
+        raw = bp_list_dense(&b->list, &product, x, names);
+    }
+    value[0] = bp_list_value(&b->list, "mixed", "d_mixed", row);
+    value[1] = bp_list_value(&b->list, "z", "d_z", values);
+    if (b->own->linear_fused) {
+        bp_node *node = bp_list_node(&b->list, BP_NODE_SPLIT, raw, value[0]);
+        node->out[1] = value[1];
+        node->parts = 2;
+        node->split = (bp_row_parts){.groups = delta->key_heads,
+                                     .width = {delta->key_width, delta->key_width, of, of},
+                                     .to = {0, 0, 0, 1},
+                                     .column = {0, keys, 2 * keys, 0}};
+        const bp_row_parts gates = {
+            .groups = delta->key_heads, .width = {each, each}, .column = {0, heads}};
+        value[2] = linear_parts(b, x, BP_LLAMA_LINEAR_B, &gates, ba);
+        return;
+    }
+    (void)linear_pair(b, x, first, (const uint64_t[]){row, values}, value);
+    value[2] = bp_list_value(&b->list, ba[2], ba[3], 2 * heads);
+    bp_node *node = linear_pair(b, x, second, (const uint64_t[]){heads, heads},
+                                (const uint32_t[]){value[2], value[2]});
+    node->column[1] = heads;
+    node->part[0].pitch = 2 * heads;
+    node->part[1].pitch = 2 * heads;
+}
+
+/* A value whose rows are heads, by a norm of each. */
+static uint32_t linear_norm(const building *b, const bp_delta *delta, uint32_t heads)
+{
+    const uint64_t rows = b->list.rows * delta->value_heads;
+    const uint32_t out = bp_list_value(&b->list, "normed", "d_normed", delta->value_width);
+    bp_node *node = bp_list_node(&b->list, BP_NODE_NORM, heads, out);
+    node->out[1] = bp_list_statistics(&b->list, "normed.statistics", 1);
+    b->list.block->value[out].shape[0] = rows;
+    b->list.block->value[node->out[1]].shape[1] = rows;
+    node->class_of = BP_RECOMPUTE_NORM;
+    node->norm = (bp_norm){.weight = b->n[BP_LLAMA_LINEAR_NORM],
+                           .bias = BP_NO_PARAMETER,
+                           .width = delta->value_width,
+                           .epsilon = b->own->stack.norm_epsilon};
+    return out;
+}
+
+/* Linear attention of the block's input, joined to it. */
+static uint32_t describe_linear(const building *b)
+{
+    static const char *const middle[2] = {"middle", "d_middle"};
+    static const char *const before[3] = {"norm_1", "d_input", "norm_1.statistics"};
+    const bp_norm norm = norm_of(b, BP_LLAMA_NORM_1, b->shape.width);
+    bp_delta delta = bp_llama_delta(b->own);
+    delta.a_log = b->n[BP_LLAMA_LINEAR_A_LOG];
+    delta.dt_bias = b->n[BP_LLAMA_LINEAR_DT_BIAS];
+    const uint64_t row = bp_delta_row(&delta), values = bp_delta_values(&delta);
+    uint32_t value[3];
+    linear_products(b, &delta, bp_list_norm(&b->list, &norm, 0, before), value);
+    const uint32_t convolved = bp_list_value(&b->list, "convolved", "d_convolved", row);
+    bp_node *conv = bp_list_node(&b->list, BP_NODE_SHORT_CONV, value[0], convolved);
+    conv->class_of = BP_RECOMPUTE_ACTIVATION;
+    conv->short_conv = (bp_short_conv){b->n[BP_LLAMA_LINEAR_CONV], row, b->own->linear_taps};
+    const uint32_t heads = bp_list_value(&b->list, "heads", "d_heads", delta.value_width);
+    b->list.block->value[heads].shape[0] *= delta.value_heads;
+    bp_node *rule = bp_list_node(&b->list, BP_NODE_DELTA, convolved, heads);
+    rule->in[1] = value[2];
+    rule->class_of = BP_RECOMPUTE_ATTENTION;
+    rule->delta = delta;
+    const uint32_t normed = linear_norm(b, &delta, heads);
+    const uint32_t active = bp_list_value(&b->list, "gated", "d_gated", values);
+    bp_node *gate = bp_list_node(&b->list, BP_NODE_SWIGLU, value[1], active);
+    gate->in[1] = normed;
+    gate->gate = BP_GATE_SILU;
+    gate->class_of = BP_RECOMPUTE_ACTIVATION;
+    const bp_residual end = {linear_product(b, BP_LLAMA_LINEAR_OUT, values, b->shape.width),
+                             {dropout_site(b->call->stage, true), b->own->stack.residual_dropout}};
+    return bp_list_residual(&b->list, &end, active, 0, middle);
 }
 
 /* Up alone, and hidden_act of it. */
@@ -507,7 +675,8 @@ void bp_llama_block_describe(const bp_builder *builder, const bp_stage_call *cal
     b.list = bp_list_begin(block, builder->rows, b.shape.width);
     const bp_norm both = norm_of(&b, BP_LLAMA_NORM_1, b.shape.width);
     const uint32_t shared = own.parallel ? bp_list_norm(&b.list, &both, 0, first) : 0;
-    const uint32_t middle = describe_attention(&b, shared);
+    const uint32_t middle = bp_llama_linear(&own, call->stage - 1) ? describe_linear(&b)
+                                                                   : describe_attention(&b, shared);
     const bp_norm norm = norm_of(&b, BP_LLAMA_NORM_2, b.shape.width);
     const bool before = own.norms != BP_LLAMA_NORMS_AFTER && !own.parallel;
     const uint32_t x = before         ? bp_list_norm(&b.list, &norm, middle, names)

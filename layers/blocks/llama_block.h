@@ -25,6 +25,15 @@ typedef enum bp_llama_parameter {
     BP_LLAMA_SINKS,
     BP_LLAMA_Q_NORM,
     BP_LLAMA_K_NORM,
+    BP_LLAMA_LINEAR_QKV, /* of layers of linear attention, and the next eight; with z it is fused */
+    BP_LLAMA_LINEAR_Z,
+    BP_LLAMA_LINEAR_B, /* with a it is fused */
+    BP_LLAMA_LINEAR_A,
+    BP_LLAMA_LINEAR_CONV,
+    BP_LLAMA_LINEAR_A_LOG,
+    BP_LLAMA_LINEAR_DT_BIAS,
+    BP_LLAMA_LINEAR_NORM,
+    BP_LLAMA_LINEAR_OUT,
     BP_LLAMA_AFTER_1,
     BP_LLAMA_NORM_2,
     BP_LLAMA_NORM_2_BIAS,
@@ -59,6 +68,10 @@ typedef struct bp_llama_shape {
 } bp_llama_shape;
 
 bp_llama_shape bp_llama_shape_of(const bp_model_config *config);
+
+/* Whether a layer's attention is linear; the sizes of that, without parameters. */
+bool bp_llama_linear(const bp_llama_config *own, uint32_t layer);
+bp_delta bp_llama_delta(const bp_llama_config *own);
 
 /* Whether a layer has experts. */
 bool bp_llama_mixes(const bp_llama_config *own, uint32_t layer);

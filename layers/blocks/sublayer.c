@@ -112,6 +112,31 @@ static uint32_t attention_heads(const bp_block_list *list, uint32_t raw, uint64_
     return raw;
 }
 
+/* Queries, keys and values without the gates, which are another value, behind it. */
+static uint32_t attention_gates(const bp_block_list *list, uint32_t raw, uint64_t pitch,
+                                const bp_attention_parts *parts, const char *const names[2])
+{
+    const uint64_t width = parts->attention.head_width, heads = parts->attention.heads;
+    const uint32_t out = bp_list_value(list, names[0], names[1], pitch);
+    bp_node *node = bp_list_node(list, BP_NODE_SPLIT, raw, out);
+    node->out[1] = bp_list_value(list, "gate", "d_gate", heads * width);
+    node->parts = 2;
+    node->split = (bp_row_parts){
+        .groups = heads, .width = {width, width}, .to = {0, 1}, .tail = pitch - heads * width};
+    return out;
+}
+
+/* What attention gives, by its gates. */
+static uint32_t attention_gated(const bp_block_list *list, uint32_t y, uint32_t gate,
+                                uint64_t width)
+{
+    const uint32_t out = bp_list_value(list, "gated", "d_gated", width);
+    bp_node *node = bp_list_node(list, BP_NODE_ROW_GATE, y, out);
+    node->in[1] = gate;
+    node->class_of = BP_RECOMPUTE_ACTIVATION;
+    return out;
+}
+
 uint32_t bp_list_attention(const bp_block_list *list, uint32_t in, const bp_attention_parts *parts)
 {
     static const char *const raw[2] = {"raw", "d_raw"}, *const qkv[2] = {"qkv", "d_qkv"};
@@ -119,9 +144,18 @@ uint32_t bp_list_attention(const bp_block_list *list, uint32_t in, const bp_atte
     const bp_attention *attention = &parts->attention;
     const uint32_t kv_heads = attention->kv_heads != 0 ? attention->kv_heads : attention->heads;
     const uint64_t pitch = (attention->heads + 2 * (uint64_t)kv_heads) * attention->head_width;
+    const uint64_t width = attention->heads * attention->head_width;
     const bool between = parts->by_heads || parts->head_norm != NULL;
     const uint32_t x = parts->norm != NULL ? bp_list_norm(list, parts->norm, in, norm) : in;
-    uint32_t made = attention_products(list, x, pitch, parts, between ? raw : qkv);
+    uint32_t gate = 0, made;
+    if (parts->gated) {
+        static const char *const all[2] = {"qkv_gates", "d_qkv_gates"};
+        made = attention_products(list, x, pitch + width, parts, all);
+        made = attention_gates(list, made, pitch, parts, between ? raw : qkv);
+        gate = made + 1;
+    } else {
+        made = attention_products(list, x, pitch, parts, between ? raw : qkv);
+    }
     made = parts->norms_late ? made : attention_heads(list, made, pitch, parts);
     if (parts->rotary != NULL) {
         const uint32_t turned = bp_list_value(list, qkv[0], qkv[1], pitch);
@@ -131,13 +165,12 @@ uint32_t bp_list_attention(const bp_block_list *list, uint32_t in, const bp_atte
         made = turned;
     }
     made = parts->norms_late ? attention_heads(list, made, pitch, parts) : made;
-    const uint32_t y =
-        bp_list_value(list, "attention", "d_attention", attention->heads * attention->head_width);
+    const uint32_t y = bp_list_value(list, "attention", "d_attention", width);
     bp_node *node = bp_list_node(list, BP_NODE_ATTENTION, made, y);
     node->out[1] = bp_list_statistics(list, "attention.lse", attention->heads);
     node->class_of = BP_RECOMPUTE_ATTENTION;
     node->attention = *attention;
-    return y;
+    return parts->gated ? attention_gated(list, y, gate, width) : y;
 }
 
 uint32_t bp_list_mlp(const bp_block_list *list, uint32_t in, uint32_t stream,

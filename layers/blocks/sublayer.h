@@ -43,13 +43,14 @@ typedef struct bp_attention_parts {
     uint32_t products;             /* 1, or 3 for queries, keys and values */
     bp_linear product[3];          /* their rows lie side by side */
     bool by_heads;                 /* rows have a query, a key and a value for each head in turn */
+    bool gated;                    /* each query of the first product's has a gate behind it */
     const bp_head_norm *head_norm; /* of queries and of keys; NULL: none */
     bool norms_late;               /* .. once they have turned */
     const bp_rotary *rotary;       /* of queries and keys; NULL: they do not turn */
     bp_attention attention;
 } bp_attention_parts;
 
-/* Attention of `in`, before its projection. */
+/* Attention of `in`, before its projection; times the sigmoid of its gates where they are there. */
 uint32_t bp_list_attention(const bp_block_list *list, uint32_t in, const bp_attention_parts *parts);
 
 /* A perceptron: a product, a function (bp_hidden_act_node) and a product that joins the stream.

@@ -129,12 +129,45 @@ static void swap_inputs(bp_publish_row *row)
     row->shape[2] = out;
 }
 
+/* What layers of linear attention have, and gates of queries. */
+static void llama_linear_rows(const bp_llama_config *own,
+                              bp_publish_row rows[BP_LLAMA_BLOCK_PARAMETERS])
+{
+    const bp_delta delta = bp_llama_delta(own);
+    const double range = own->stack.initializer_range;
+    const uint64_t width = own->stack.width, values = bp_delta_values(&delta);
+    const uint64_t heads = delta.value_heads, row = bp_delta_row(&delta);
+    const bool fused = own->linear_fused;
+    const bp_publish_row linear[] = {
+        {fused ? "linear_attn.in_proj_qkvz.weight" : "linear_attn.in_proj_qkv.weight",
+         {fused ? row + values : row, width},
+         BP_INIT_NORMAL,
+         range},
+        {"linear_attn.in_proj_z.weight", {values, width}, BP_INIT_NORMAL, range},
+        {fused ? "linear_attn.in_proj_ba.weight" : "linear_attn.in_proj_b.weight",
+         {fused ? 2 * heads : heads, width},
+         BP_INIT_NORMAL,
+         range},
+        {"linear_attn.in_proj_a.weight", {heads, width}, BP_INIT_NORMAL, range},
+        {"linear_attn.conv1d.weight", {row, 1, own->linear_taps}, BP_INIT_NORMAL, range},
+        {"linear_attn.A_log", {heads, 0}, BP_INIT_ONES, 0.0},
+        {"linear_attn.dt_bias", {heads, 0}, BP_INIT_ONES, 0.0},
+        {"linear_attn.norm.weight", {delta.value_width, 0}, BP_INIT_ONES, 0.0},
+        {"linear_attn.out_proj.weight", {width, values}, BP_INIT_NORMAL, range}};
+    memcpy(&rows[BP_LLAMA_LINEAR_QKV], linear, sizeof linear);
+    if (own->gated) {
+        rows[BP_LLAMA_Q_WEIGHT].shape[0] *= 2;
+        rows[BP_LLAMA_Q_BIAS].shape[0] *= 2;
+    }
+}
+
 /* What layers with experts have, and names that differ. */
 static void llama_finish_rows(const bp_llama_config *own, uint64_t width, bool mixes,
                               bp_publish_row rows[BP_LLAMA_BLOCK_PARAMETERS])
 {
     const uint64_t experts = own->experts, inner = own->expert_inner;
     const double range = own->stack.initializer_range;
+    llama_linear_rows(own, rows);
     rows[BP_LLAMA_ROUTER_WEIGHT] =
         (bp_publish_row){"mlp.gate.weight", {experts, width}, BP_INIT_NORMAL, range};
     rows[BP_LLAMA_ROUTER_CORRECTION] =
@@ -383,6 +416,46 @@ static bp_status llama_check_experts(const bp_spec *spec, bp_error *error)
     return BP_OK;
 }
 
+/* Sizes of linear attention; rows that decode each in a slot of its own have no states. */
+static bp_status llama_check_linear(const bp_spec *spec, bp_error *error)
+{
+    const bp_llama_config own = bp_llama_config_of(&spec->config);
+    const bp_range counts[] = {{"linear_num_key_heads", own.linear_keys, 1, 1u << 16},
+                               {"linear_num_value_heads", own.linear_values, 1, 1u << 16},
+                               {"linear_key_head_dim", own.linear_key_width, 1, 1u << 14},
+                               {"linear_value_head_dim", own.linear_value_width, 1, 1u << 14},
+                               {"linear_conv_kernel_dim", own.linear_taps, 2, 16}};
+    BP_TRY(bp_ranges_check(counts, 5, "llama", error));
+    if (own.stack.layers > BP_LAYERS_LISTED) {
+        return llama_refuse(error, "layers of two kinds are listed for so many at most",
+                            "num_hidden_layers", own.stack.layers, BP_LIMIT_MOST, BP_LAYERS_LISTED);
+    }
+    if (own.linear_values % own.linear_keys != 0) {
+        return llama_refuse(error, "the key heads do not divide the value heads",
+                            "linear_num_key_heads", own.linear_keys, BP_LIMIT_DIVISOR,
+                            own.linear_values);
+    }
+    if (spec->tape == BP_TAPE_FP8) {
+        return bp_error_set(error, BP_ERR_USAGE, "llama",
+                            "saved activations in 8 bits are not implemented for models with "
+                            "linear attention",
+                            "tape-dtype");
+    }
+    if (spec->generate_regions > 0) {
+        return bp_error_set(error, BP_ERR_USAGE, "llama",
+                            "completions side by side of several prompts are not implemented for "
+                            "models with linear attention",
+                            "generate_regions");
+    }
+    return BP_OK;
+}
+
+/* States hold what was read last. */
+static bool llama_recurs(const bp_model_config *config)
+{
+    return bp_llama_config_of(config).linear.listed > 0;
+}
+
 static bp_status llama_check(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
@@ -401,6 +474,9 @@ static bp_status llama_check(const bp_spec *spec, bp_error *error)
     BP_TRY(bp_llama_check_rotary(spec, shape.head_width, "llama", error));
     if (own.experts > 0) {
         BP_TRY(llama_check_experts(spec, error));
+    }
+    if (own.linear.listed > 0) {
+        BP_TRY(llama_check_linear(spec, error));
     }
     if (own.both_ways && (config->task == BP_TASK_CAUSAL_LM || spec->generate_context > 0)) {
         return bp_error_set(error, BP_ERR_USAGE, "llama",
@@ -448,6 +524,7 @@ const bp_model bp_model_llama = {.name = "llama",
                                  .inputs = llama_inputs,
                                  .balance = llama_balance,
                                  .near_tokens = llama_near_tokens,
+                                 .recurs = llama_recurs,
                                  .stages = bp_causal_stages,
                                  .stage_name = llama_stage_name,
                                  .variants = bp_causal_variants,

@@ -102,6 +102,14 @@ typedef struct bp_llama_config {
     bool experts_turned;    /* whose matrices are (in, out), gates and ups in turn, */
     double gate_alpha;      /* swiglu_alpha, */
     double gate_limit;      /* swiglu_limit: bounds of both; 0: none */
+    bool gated;             /* queries have gates beside them, of what attention gives (Qwen3.5) */
+    bool linear_fused;      /* linear attention has two first weights, not four (Qwen3-Next) */
+    bp_layer_set linear;    /* layers of linear attention; none listed: no layer is one */
+    uint32_t linear_taps;   /* linear_conv_kernel_dim */
+    uint32_t linear_keys;   /* linear_num_key_heads, which divide */
+    uint32_t linear_values; /* linear_num_value_heads; */
+    uint32_t linear_key_width;   /* linear_key_head_dim */
+    uint32_t linear_value_width; /* linear_value_head_dim */
 } bp_llama_config;
 
 /* The same with longrope's divisors, which few models have. */

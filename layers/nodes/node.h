@@ -16,6 +16,7 @@
 #include "core/ops/activation.h"
 #include "layers/nodes/attention.h"
 #include "layers/images/batch_norm.h"
+#include "layers/nodes/delta.h"
 #include "layers/nodes/embedding.h"
 #include "layers/nodes/experts.h"
 #include "layers/images/image.h"
@@ -71,7 +72,13 @@ typedef enum bp_node_kind {
     BP_NODE_ROUTE,         /* logits -> the routing */
     BP_NODE_EXPERTS_ENTER, /* x, routing -> gates and ups of every choice */
     BP_NODE_EXPERTS_LEAVE, /* what is activated, routing, stream -> stream + the experts' sum */
-    BP_NODE_ROW_GATE,      /* x, gate -> sigmoid(gate) * x, a gate for each row */
+    BP_NODE_ROW_GATE,      /* x, gate -> sigmoid(gate) * x, a gate for each row, or each
+                              element */
+
+    /* Of linear attention: node_delta.c, layers/nodes/delta.h. */
+    BP_NODE_SPLIT,      /* x -> parts of its rows, in one or two values */
+    BP_NODE_SHORT_CONV, /* x -> silu of a convolution along places */
+    BP_NODE_DELTA,      /* qkv, gates -> what states give; its rows may be heads */
 
     /* Of pieces of time: node_pieces.c. */
     BP_NODE_EMBEDDING, /* -> x, of builder->input[BP_INPUT_IDS]: layers/nodes/embedding.h */
@@ -106,9 +113,10 @@ typedef struct bp_node {
 
     /* Of its kind. */
     bp_norm norm;
-    uint32_t parts;                  /* BP_NODE_DENSE: products; BP_NODE_REGROUP: parts of a head */
-    bp_linear part[BP_NODE_OUTPUTS]; /* their pitch is the row of the value they write into */
-    bp_head_norm head_norm[2];       /* BP_NODE_HEAD_NORM: of the queries, then of the keys */
+    uint32_t parts; /* BP_NODE_DENSE: products; BP_NODE_SPLIT: outputs; BP_NODE_REGROUP: parts of a
+                       head */
+    bp_linear part[BP_NODE_OUTPUTS];  /* their pitch is the row of the value they write into */
+    bp_head_norm head_norm[2];        /* BP_NODE_HEAD_NORM: of the queries, then of the keys */
     uint64_t column[BP_NODE_OUTPUTS]; /* where their columns begin in it */
     bp_rotary rotary;
     uint64_t heads; /* BP_NODE_ROTARY: how many of a row's heads turn; BP_NODE_REGROUP: heads */
@@ -119,6 +127,9 @@ typedef struct bp_node {
     bp_clamp clamp; /* BP_NODE_GATED, with a limit instead of f */
     double factor;  /* BP_NODE_SCALE */
     bp_experts experts;
+    bp_row_parts split;
+    bp_short_conv short_conv;
+    bp_delta delta;
     bp_dropout dropout;
     bp_embedding embedding;
     bp_recurrent_stack stack;     /* BP_NODE_RECURRENT */

@@ -136,15 +136,23 @@ static void leave_backward(block_run *run, const bp_node *node)
 static bool row_gate_fits(const bp_block *block, const bp_node *node)
 {
     const bp_value *gate = input_of(block, node, 1);
-    return same_fits(block, node) && value_width(gate) == 1 &&
-           value_rows(gate) == value_rows(output_of(block, node, 0));
+    const bp_value *y = output_of(block, node, 0);
+    return same_fits(block, node) &&
+           (value_same_shape(gate, y) ||
+            (value_width(gate) == 1 && value_rows(gate) == value_rows(y)));
+}
+
+/* What has a gate is a row: of one element where each has its own. */
+static bp_row_gate_scalars row_gate_scalars(const block_run *run, const bp_node *node)
+{
+    const uint64_t rows = count_of(input_of(run->block, node, 1));
+    const uint64_t count = count_of(output_of(run->block, node, 0));
+    return (bp_row_gate_scalars){.rows = (int64_t)rows, .width = (int64_t)(count / rows)};
 }
 
 static void row_gate_forward(const block_run *run, const bp_node *node)
 {
-    const bp_value *y = output_of(run->block, node, 0);
-    const bp_row_gate_scalars scalars = {.rows = (int64_t)value_rows(y),
-                                         .width = (int64_t)value_width(y)};
+    const bp_row_gate_scalars scalars = row_gate_scalars(run, node);
     const bp_row_gate_operands operands = {.y = ref_of_output(run, node, 0),
                                            .x = ref_of_input(run, node, 0),
                                            .gate = ref_of_input(run, node, 1)};
@@ -153,10 +161,9 @@ static void row_gate_forward(const block_run *run, const bp_node *node)
 
 static void row_gate_backward(block_run *run, const bp_node *node)
 {
-    const bp_value *y = output_of(run->block, node, 0);
     const bp_ref d = run->grad[node->out[0]];
-    const bp_row_gate_backward_scalars scalars = {.rows = (int64_t)value_rows(y),
-                                                  .width = (int64_t)value_width(y)};
+    const bp_row_gate_scalars sizes = row_gate_scalars(run, node);
+    const bp_row_gate_backward_scalars scalars = {.rows = sizes.rows, .width = sizes.width};
     const bp_row_gate_backward_operands operands = {.d_x = d,
                                                     .d_gate = node_make_gradient(run, node->in[1]),
                                                     .d_y = d,
@@ -167,7 +174,7 @@ static void row_gate_backward(block_run *run, const bp_node *node)
     node_take_gradient(run, node->in[1], operands.d_gate);
 }
 
-const node_row node_experts_rows[BP_NODE_EMBEDDING - BP_NODE_ROUTE] = {
+const node_row node_experts_rows[BP_NODE_SPLIT - BP_NODE_ROUTE] = {
     [0] = {.name = "route",
            .inputs = 1,
            .outputs = 1,

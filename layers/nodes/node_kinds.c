@@ -28,8 +28,10 @@ static void norm_forward(const block_run *run, const bp_node *node)
                     known ? BP_ABSENT : ref_of_output(run, node, 1));
 }
 
+/* Rows may be heads of the builder's rows. */
 static void norm_backward(block_run *run, const bp_node *node)
 {
+    const uint64_t heads = value_rows(input_of(run->block, node, 0)) / run->builder->rows;
     const bp_ref d = run->grad[node->out[0]], sum = run->grad[node->in[0]];
     const bool over = run->chunk && bp_ref_present(sum);
     const bp_norm_backward_call call = {.x = ref_of_input(run, node, 0),
@@ -38,7 +40,12 @@ static void norm_backward(block_run *run, const bp_node *node)
                                         .residual = sum,
                                         .input_wanted = wants(run, node, 0),
                                         .over = over};
-    bp_norm_backward(run->builder, &node->norm, &call);
+    if (heads > 1) {
+        const bp_head_norm of = {node->norm, heads, heads * node->norm.width};
+        bp_head_norm_backward(run->builder, &of, &call);
+    } else {
+        bp_norm_backward(run->builder, &node->norm, &call);
+    }
     run->grad[node->in[0]] = over ? sum : d;
 }
 
@@ -326,10 +333,12 @@ static void activation_backward(block_run *run, const bp_node *node)
     node_take_gradient(run, node->in[0], d);
 }
 
+/* The rows of up may be heads of those of the gate. */
 static bool swiglu_fits(const bp_block *block, const bp_node *node)
 {
-    return same_fits(block, node) &&
-           value_same_shape(input_of(block, node, 0), input_of(block, node, 1));
+    const bp_value *gate = input_of(block, node, 0), *up = input_of(block, node, 1);
+    return same_fits(block, node) && count_of(gate) == count_of(up) &&
+           value_width(gate) % value_width(up) == 0;
 }
 
 static void swiglu_forward(const block_run *run, const bp_node *node)
@@ -482,14 +491,16 @@ const node_row *node_row_of(const bp_node *node)
 {
     return node->kind < BP_NODE_GATED         ? &rows[node->kind]
            : node->kind < BP_NODE_ROUTE       ? &node_gate_rows[node->kind - BP_NODE_GATED]
-           : node->kind < BP_NODE_EMBEDDING   ? &node_experts_rows[node->kind - BP_NODE_ROUTE]
+           : node->kind < BP_NODE_SPLIT       ? &node_experts_rows[node->kind - BP_NODE_ROUTE]
+           : node->kind < BP_NODE_EMBEDDING   ? &node_delta_rows[node->kind - BP_NODE_SPLIT]
            : node->kind < BP_NODE_CONVOLUTION ? &node_piece_rows[node->kind - BP_NODE_EMBEDDING]
                                               : &node_image_rows[node->kind - BP_NODE_CONVOLUTION];
 }
 
 uint32_t node_outputs(const bp_node *node)
 {
-    return node->kind == BP_NODE_DENSE ? node->parts : node_row_of(node)->outputs;
+    const bool counts = node->kind == BP_NODE_DENSE || node->kind == BP_NODE_SPLIT;
+    return counts ? node->parts : node_row_of(node)->outputs;
 }
 
 uint32_t node_reads(const bp_builder *builder, const bp_node *node)

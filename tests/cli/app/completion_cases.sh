@@ -24,7 +24,7 @@ tokenize train|t
 --learning-rate|train --bf16 --learn
 --learning-rate|train --optim adamw --learn
 cosine cosine_with_min_lr cosine_with_restarts|train --lr-scheduler-type cos
-tiny-arcee tiny-bert tiny-cnn tiny-cohere tiny-cohere2 tiny-deberta tiny-distilbert tiny-electra tiny-ernie4-5 tiny-exaone4 tiny-gemma tiny-gemma2 tiny-gemma3-text tiny-glm tiny-glm4 tiny-glm4-moe tiny-gpt-oss tiny-granite tiny-granite4 tiny-gru tiny-hunyuan tiny-llama tiny-lstm tiny-mistral tiny-mixtral tiny-mlp tiny-modernbert tiny-mpnet tiny-neox tiny-olmo2 tiny-olmo3 tiny-olmoe tiny-phi3 tiny-qwen3 tiny-qwen3-moe tiny-roberta tiny-seed-oss tiny-smollm3 tiny-starcoder2|plan --model tiny-
+tiny-arcee tiny-bert tiny-cnn tiny-cohere tiny-cohere2 tiny-deberta tiny-distilbert tiny-electra tiny-ernie4-5 tiny-exaone4 tiny-gemma tiny-gemma2 tiny-gemma3-text tiny-glm tiny-glm4 tiny-glm4-moe tiny-gpt-oss tiny-granite tiny-granite4 tiny-gru tiny-hunyuan tiny-llama tiny-lstm tiny-mistral tiny-mixtral tiny-mlp tiny-modernbert tiny-mpnet tiny-neox tiny-olmo2 tiny-olmo3 tiny-olmoe tiny-phi3 tiny-qwen3 tiny-qwen3-moe tiny-qwen3-next tiny-qwen3.5 tiny-qwen3.5-moe tiny-roberta tiny-seed-oss tiny-smollm3 tiny-starcoder2|plan --model tiny-
 auto gguf hf llmc state|export --format 
 adama exact none previous-norm|train --gradient-release 
 fabric gemm optim step|bench 

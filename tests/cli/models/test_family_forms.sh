@@ -11,6 +11,7 @@ families=$(sed -n 's/^FAMILY(\(.*\))$/\1/p' tools/formats/family/families.def | 
 declare -A from=([gpt2]=tiny [llama]=tiny-llama [qwen2]=tiny-llama [qwen3]=tiny-qwen3 [mistral]=tiny-mistral
     [smollm3]=tiny-smollm3 [granite]=tiny-granite [olmo2]=tiny-olmo2 [qwen2_moe]=tiny-qwen2-moe [qwen3_moe]=tiny-qwen3-moe [olmoe]=tiny-olmoe [mixtral]=tiny-mixtral [gemma]=tiny-gemma [gemma2]=tiny-gemma2
     [gemma3]=tiny-gemma3-text [ernie4_5]=tiny-ernie4-5 [glm]=tiny-glm [glm4]=tiny-glm4 [glm4_moe]=tiny-glm4-moe [gpt_oss]=tiny-gpt-oss [seed_oss]=tiny-seed-oss
+    [qwen3_next]=tiny-qwen3-next [qwen3_5]=tiny-qwen3.5 [qwen3_5_moe]=tiny-qwen3.5-moe
     [olmo3]=tiny-olmo3 [exaone4]=tiny-exaone4 [hunyuan_v1_dense]=tiny-hunyuan [cohere]=tiny-cohere [cohere2]=tiny-cohere2
     [starcoder2]=tiny-starcoder2 [arcee]=tiny-arcee [granitemoehybrid]=tiny-granite4
     [phi3]=tiny-phi3 [gpt_neox]=tiny-neox [bert]=tiny-bert [roberta]=tiny-roberta

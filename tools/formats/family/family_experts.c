@@ -13,15 +13,6 @@
         ROW_COUNT("num_experts_per_tok", LLAMA(experts_chosen), EXPERTS_MOST, chosen_, NONE),      \
         ROW_FLAG("norm_topk_prob", LLAMA(renormalise), false), ROWS_BALANCE(coefficient_)
 
-/* An expert's matrices by themselves, as files have them whoever wrote them before transformers 5,
- * or all experts' in one tensor: either is read, the first is written. */
-#define EXPERT(name) "*.mlp.experts.@." name "_proj.weight"
-#define EXPERT_RULES(ours_)                                                                        \
-    {ours_ ".mlp.experts.gate_up_proj", EXPERT("gate") "|" EXPERT("up"), BP_LAYOUT_PIECES},        \
-    {                                                                                              \
-        ours_ ".mlp.experts.down_proj", EXPERT("down"), BP_LAYOUT_PIECES                           \
-    }
-
 static const bp_tensor_rule expert_rules[] = {EXPERT_RULES("*"),
                                               EXPERT_RULES("model.*"),
                                               {"*", "*", BP_LAYOUT_PLAIN},

@@ -91,6 +91,15 @@
     ROW_FLAG("output_router_logits", LLAMA(balances), false),                                      \
         ROW_REAL("router_aux_loss_coef", LLAMA(balance), 1e6, coefficient_, NONE)
 
+/* An expert's matrices by themselves, as files have them whoever wrote them before transformers 5,
+ * or all experts' in one tensor: either is read, the first is written. */
+#define EXPERT(name) "*.mlp.experts.@." name "_proj.weight"
+#define EXPERT_RULES(ours_)                                                                        \
+    {ours_ ".mlp.experts.gate_up_proj", EXPERT("gate") "|" EXPERT("up"), BP_LAYOUT_PIECES},        \
+    {                                                                                              \
+        ours_ ".mlp.experts.down_proj", EXPERT("down"), BP_LAYOUT_PIECES                           \
+    }
+
 /* Windows in all but the last of every so many layers, where the file does not list them. */
 void bp_family_near_every(bp_llama_config *own, uint32_t every);
 
