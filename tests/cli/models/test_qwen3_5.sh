@@ -39,7 +39,7 @@ digest cut "${whole[@]}" --stop-at-step 2
 digest cut "${whole[@]}" --resume --gradient-checkpointing full
 [[ $state == "$first" ]]
 check $? 'resumed, the same state'
-for how in --packing --bf16 '--optim muon' '--tape-dtype fp8' '--load-in-4bit --lora-r 2 --target-modules all-linear'; do
+for how in --packing --bf16 '--optim muon' '--load-in-4bit --lora-r 2 --target-modules all-linear'; do
     read -ra options <<<"$how"
     [[ $how == --packing ]] && common[1]=$work/texts.jsonl || common[1]=$work/text
     digest "form" --model tiny-qwen3.5 --max-steps 4 --per-device-train-batch-size 4 "${options[@]}" --threads 1
@@ -142,6 +142,7 @@ refused 'linear_key_head_dim: ' 's/"linear_key_head_dim": 16/"linear_key_head_di
 refused 'layer_types: ' 's/"linear_attention", //'
 refused 'layer_types: ' 's/"linear_attention", /"sliding_attention", /'
 refused 'attn_output_gate: ' 's/^{/{ "attn_output_gate": false,/'
+expect 2 'tape-dtype: ' plan --model tiny-qwen3.5 --tape-dtype fp8
 expect 7 'the device has no kernel of this name' plan --model tiny-qwen3.5 --device cuda:sm_80
 echo '{"prompt": "1 bottle"}' >"$work/asks.jsonl"
 expect 2 'generate_regions: ' rollout --model "$o" --data "$work/asks.jsonl" --num-generations 2 --max-completion-length 4 --output "$work/o.jsonl"
