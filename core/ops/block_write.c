@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Floats to blocks. */
 #include "core/ops/block_write.h"
 
 #include <math.h>
@@ -117,13 +118,13 @@ static void write_q8_0(const float *values, uint8_t *block)
 static void write_mxfp4(const float *values, uint8_t *block)
 {
     float largest = 0.0f, read[GROUP];
-    int power = 0;
+    uint32_t bits;
     for (int j = 0; j < GROUP; j++) {
         largest = fabsf(values[j]) > largest ? fabsf(values[j]) : largest;
     }
-    (void)frexpf(largest, &power); /* largest = 0.5 .. 1 times 2^power */
-    const int exponent = largest > 0.0f ? power - 3 + 127 : 0;
-    block[0] = (uint8_t)(exponent > 0 ? exponent : 0);
+    memcpy(&bits, &largest, sizeof bits);
+    const uint32_t exponent = bits >> 23; /* largest = 1 .. 2 times 2^(exponent - 127) */
+    block[0] = (uint8_t)(exponent > 2 ? exponent - 2 : 0);
     for (uint32_t j = 0; j < GROUP / 2; j++) {
         block[1 + j] = (uint8_t)(j | j << 4);
     }
