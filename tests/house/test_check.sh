@@ -129,7 +129,7 @@ out=$(tools/check/prose.sh) && count no "prose accepts a page on its ratchet tha
 [[ $out == *'core/a.md: nothing to rewrite'* ]] && count yes || count no "prose: $out"
 rm core/a.md
 rmdir docs
-refuses pages 'core/a.md:3: the row of the table has 3 cells, not 2' core/a.md <<<'| a | b |
+refuses pages 'core/a.md:5: the row of the table has 3 cells, not 2' core/a.md <<<'| a | b |
 |---|---|
 | `c|d` | e |'
 refuses pages 'at most 150' README.md < <(yes '' | head -200)

@@ -541,6 +541,7 @@ void run_program(const char *path)
         ptxvmSet("PTXVM_DRIVER", "");
         ptxvmSet("PTXVM_BUDGET", "");
         ptxvmSet("PTXVM_THREADS", "");
+        ptxvmSet("PTXVM_RACES", "");
         first = round == 0 ? digest : first;
         if (digest != first) {
             fail_msg("%s: seed %s gives other bits", path, seeds[round]);

@@ -31,11 +31,12 @@ static void family_qwen3_next_fused(bp_model_config *config)
     family_qwen3_next_resolve(config);
 }
 
-/* No key says that shares are renormalised. */
+/* No key says that shares are renormalised, nor which layers have experts: all. */
 static void family_qwen3_5_moe_resolve(bp_model_config *config)
 {
     bp_llama_config own = bp_llama_config_of(config);
     own.renormalise = true;
+    own.experts_every = 1;
     bp_family_config_set(config, &own, sizeof own);
     family_qwen3_next_resolve(config);
 }

@@ -158,7 +158,7 @@ static bool half_row(bp_kernel kernel)
         any = any || info->operand[i].type == BP_TYPE_ANY;
     }
     return any && kernel != BP_KERNEL_random_normal && kernel != BP_KERNEL_store_values &&
-           kernel != BP_KERNEL_matmul_quantised;
+           kernel != BP_KERNEL_matmul_quantised && kernel != BP_KERNEL_matmul_experts_quantised;
 }
 
 /* Codes are rounded to the working type before they are used, and what attention decodes before its

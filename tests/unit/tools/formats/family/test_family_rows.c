@@ -190,6 +190,7 @@ static bool other_value(const bp_row *row, char value[64])
                       : row->role == BP_ROLE_KV_HEADS ? (row->otherwise == 2.0 ? 4 : 2)
                       : row->role == BP_ROLE_WIDTH    ? 3840
                       : row->otherwise == 24.0        ? 12
+                      : row->most < 24.0              ? (int)row->most
                                                       : 24;
     const char *end = row->words != NULL ? strchr(row->words, '|') : NULL;
     switch (row->kind) {
