@@ -144,6 +144,7 @@ refused 'layer_types: ' 's/"linear_attention", /"sliding_attention", /'
 refused 'attn_output_gate: ' 's/^{/{ "attn_output_gate": false,/'
 expect 2 'tape-dtype: ' plan --model tiny-qwen3.5 --tape-dtype fp8
 expect 7 'the device has no kernel of this name' plan --model tiny-qwen3.5 --device cuda:sm_80
+expect 2 'transformers has no class for this task and family: found "qwen3_5_moe_text"' plan --model tiny-qwen3.5-moe --task classification
 echo '{"prompt": "1 bottle"}' >"$work/asks.jsonl"
 expect 2 'generate_regions: ' rollout --model "$o" --data "$work/asks.jsonl" --num-generations 2 --max-completion-length 4 --output "$work/o.jsonl"
 finish

@@ -126,6 +126,15 @@ bp_status model_task(const settings *set, bp_model_config *config, bp_error *err
         config->classes = 0;
         return BP_OK;
     }
+    const bp_family *family = config->family;
+    if (bp_task_scores_samples(config->task) && family->language_class != NULL &&
+        family->judge_class == NULL) {
+        const bp_status status =
+            bp_error_set(error, BP_ERR_USAGE, "model",
+                         "transformers has no class for this task and family", "--task");
+        bp_error_found(error, family->model_type, strlen(family->model_type));
+        return status;
+    }
     if (config->task == BP_TASK_ANSWERS) {
         config->classes = 2; /* the first and the last token */
         return BP_OK;
