@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# How far the schedules that `plan --arena` chooses are from the lower bound of the step's time: presets at ten budgets
-# each, evenly spaced from the least arena to the one that keeps everything. A row: budget, estimated seconds, lower
+# How far the schedules that `plan --arena` chooses are from the estimated lower bound of the step's time: presets at ten
+# budgets each, evenly spaced between the least arena and the one that keeps everything. A row: budget, estimated seconds, lower
 # bound, gap in percent, seconds of planning. The last line has the largest gap and the time of all.
 #     tools/bench/time_gap.sh [PRESET:BATCH:LENGTH..]
 program=${BUILD:-build/release}/bedplate
@@ -22,7 +22,7 @@ for preset in "${presets[@]}"; do
     [[ -n $least && $least -lt $full ]] || least=$full
     echo "$preset: $least to $most bytes"
     for part in 1 2 3 4 5 6 7 8 9 10; do
-        budget=$((least + (most - least) * part / 10))
+        budget=$((least + (most - least) * part / 11))
         one=$(date +%s.%N)
         said=$("${plan[@]}" --arena "$budget" 2>/dev/null)
         two=$(date +%s.%N)

@@ -409,3 +409,51 @@ bp_status bp_chain_bound(const bp_chain_stage *stages, uint32_t count, uint64_t 
     *seconds = (double)s.time[chain_goal(&s)];
     return BP_OK;
 }
+
+/* Where an action's variant is in its stage's list. */
+static const bp_chain_variant *variant_named(const bp_chain_stage *stage, uint32_t number)
+{
+    uint32_t v = 0;
+    while (v + 1 < stage->variants && stage->variant[v].number != number) {
+        v++;
+    }
+    return &stage->variant[v];
+}
+
+uint64_t bp_chain_peak(const bp_chain_stage *stages, uint32_t count, const bp_action *actions,
+                       uint32_t action_count, uint64_t *room)
+{
+    uint64_t *input = room, *tape = room + count; /* of each stage, what later actions read */
+    uint64_t held = 0, peak = 0;                  /* inputs, tapes and gradients before an action */
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        held += stages[i].gradients;
+        input[i] = tape[i] = 0;
+    }
+    for (uint32_t a = action_count; a-- > 0;) {
+        const bp_action *action = &actions[a];
+        const uint32_t at = action->stage;
+        const bp_chain_stage *stage = &stages[at];
+        const bp_chain_variant *variant = variant_named(stage, action->variant);
+        const bool backward = action->kind == BP_ACTION_BACKWARD;
+        const bool makes = !backward && at + 1 < count;
+        if (makes) { /* so that nobody held it before */
+            held -= input[at + 1];
+            input[at + 1] = 0;
+        }
+        const uint64_t needed = at > 0 ? stage->input : 0; /* the chain's own is held outside */
+        held += needed - input[at];
+        input[at] = needed;
+        held -= backward ? stage->gradients : tape[at];
+        tape[at] = 0;
+        uint64_t own = backward ? variant->backward_peak : variant->forward_peak;
+        own += !backward && next > 0 && next < count ? stages[next - 1].d_output : 0;
+        peak = held + own > peak ? held + own : peak;
+        if (backward) {
+            next = at + 1;
+            tape[at] = variant->tape;
+            held += tape[at];
+        }
+    }
+    return peak;
+}

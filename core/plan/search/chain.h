@@ -58,6 +58,11 @@ bp_status bp_chain_solve(const bp_chain_stage *stages, uint32_t count, uint64_t 
                          void *scratch, uint64_t scratch_bytes, bp_action *actions, uint32_t limit,
                          uint32_t *action_count, double *seconds) BP_MUST_CHECK;
 
+/* The most bytes at one time of a schedule of the chain, the input of the first stage left out.
+ * room: 2 count numbers. Cost: the actions. */
+uint64_t bp_chain_peak(const bp_chain_stage *stages, uint32_t count, const bp_action *actions,
+                       uint32_t action_count, uint64_t *room);
+
 /* Seconds that no persistent schedule inside `bytes` undercuts, by the same programme with sizes
  * rounded down. BP_ERR_FIT when there is none even so. Cost: that of solving. */
 bp_status bp_chain_bound(const bp_chain_stage *stages, uint32_t count, uint64_t bytes,

@@ -11,12 +11,12 @@
 #define CHAIN_ROUNDS   8    /* times the dynamic programme is solved for one budget */
 #define CHAIN_MISSES   2    /* of these, times that it may find nothing */
 #define CHAIN_CLOSE    500  /* plans that leave less than this part of the budget are near enough */
-#define CHAIN_HOPE     50   /* nor is it tried where all named policies need this part more */
+#define CHAIN_HOPE     50   /* nor is a layout looked for where a bound needs this part more */
+#define CHAIN_NEAR     10   /* nor is it tried where all named policies need this part more */
 #define CHUNK_SHARE    64   /* a shorter chunk must save this part of the arena */
 #define BATCH_SPLITS   64   /* most micro-batch sizes tried */
 #define QUICK_ACTIONS  1500 /* of the longest schedule that is planned for a first answer */
-#define BOUND_ROOM     1000 /* part of the chain's bytes that a bound has more, */
-#define BOUND_LEAST    4096 /* and bytes: measured alone, stages hold small buffers for longer */
+#define BOUND_LEAST    4096 /* bytes that a bound has more than twice what plans have shown */
 #define BOUND_SLACK    1e-5 /* part of a bound that is taken off: the programme counts in floats */
 #define SEQUENCE_STEPS 2    /* sizes of a chunk of the sequence: beyond, the MLP is no peak */
 
@@ -242,6 +242,7 @@ static bp_status plan_chain(fit_search *s, const bp_spec *base, uint64_t inner, 
         return BP_OK;
     }
     s->schedule = schedule;
+    s->need = bp_chain_peak(s->stages + first, stage_count(base) - first, s->trial, count, s->plan);
     return fit_plan(s, &spec, out);
 }
 
@@ -272,6 +273,7 @@ bp_status fit_try_chain(fit_search *s, const bp_spec *base, uint64_t budget, uin
     uint64_t inner = bp_size_sub(budget, bp_size_add(fixed, s->stages[first].input));
     *best = (bp_fit_try){.batch = 0};
     inner = inner != BP_SIZE_INVALID ? inner : budget / 2;
+    s->compared = false;
     for (int round = 0; round < CHAIN_ROUNDS && high - low > budget / CHAIN_CLOSE; round++) {
         bool found = false;
         BP_TRY(plan_chain(s, base, inner, &plan, &found));
@@ -283,6 +285,11 @@ bp_status fit_try_chain(fit_search *s, const bp_spec *base, uint64_t budget, uin
             inner = low + (high - low) / 2;
             continue;
         }
+        const uint64_t need = bp_size_add(s->need, bp_size_add(fixed, s->stages[first].input));
+        s->excess = need > plan.arena_bytes && need - plan.arena_bytes > s->excess
+                        ? need - plan.arena_bytes
+                        : s->excess;
+        s->compared = true;
         bool within = plan.arena_bytes <= budget;
         if (within && (best->batch == 0 || plan.seconds < best->seconds)) {
             *best = plan;
@@ -317,7 +324,7 @@ static bool too_long(const fit_search *s, const bp_spec *base, bp_policy_kind ki
  * more than the inputs of stages than one that keeps these. */
 static bool fit_is_near(const fit_search *s, const bp_fit_try *candidate)
 {
-    return candidate->arena_bytes <= s->request->budget + s->request->budget / CHAIN_HOPE;
+    return candidate->arena_bytes <= s->request->budget + s->request->budget / CHAIN_NEAR;
 }
 
 /* Whether some policy may fit at this micro-batch and chunk, of which one has been planned: those
@@ -362,48 +369,43 @@ static bp_status try_named(fit_search *s, const bp_spec *base, const bp_policy *
     return BP_OK;
 }
 
-/* Seconds of the chain where each stage keeps what makes it fastest. */
-static double chain_of_all(const bp_chain_stage *stages, uint32_t count)
+/* Seconds of the chain that keeps the inputs of stages alone. */
+static double chain_of_full(const bp_chain_stage *stages, uint32_t count)
 {
     double seconds = 0.0;
     for (uint32_t i = 0; i < count; i++) {
-        const bp_chain_stage *stage = &stages[i];
-        const uint32_t nothing = stage->variants - 1;
-        double least = stage->variant[nothing].backward; /* of the last: it follows its forward */
-        for (uint32_t v = 0; i + 1 < count && v < (nothing > 0 ? nothing : 1); v++) {
-            const double both = stage->variant[v].forward + stage->variant[v].backward;
-            least = v == 0 || both < least ? both : least;
-        }
-        seconds += least;
+        const bp_chain_variant *nothing = &stages[i].variant[stages[i].variants - 1];
+        seconds += nothing->backward + (i + 1 < count ? nothing->forward : 0.0);
     }
     return seconds;
 }
 
 /* Bounds from below what a step of this micro-batch and chunk takes inside the budget: by the
  * dynamic programme with sizes rounded down, and by what all schedules have beside it, which is
- * what the step that keeps everything takes more than its chain. It knows of no transfers and no
+ * what the step of BP_POLICY_FULL takes more than its chain. It knows of no transfers and no
  * updates between its actions. */
-static void note_bound(fit_search *s, const bp_spec *base, uint64_t fixed, double whole_seconds)
+static void note_bound(fit_search *s, const bp_spec *base, uint64_t fixed, double full_seconds)
 {
     const uint32_t first = s->candidate->compile.first, count = stage_count(base) - first;
     const bp_chain_stage *stages = s->stages + first;
     const uint64_t inner = bp_size_sub(s->request->budget, bp_size_add(fixed, stages->input));
     const double k = base->accumulation;
     double seconds = 0.0;
+    const uint64_t room = bp_size_add(inner, 2 * s->excess + BOUND_LEAST);
+    s->unbounded = s->unbounded || !s->compared;
     if (inner == BP_SIZE_INVALID ||
-        bp_chain_bound(stages, count, inner + inner / BOUND_ROOM + BOUND_LEAST, s->plan,
-                       s->plan_bytes, &seconds) != BP_OK) {
+        bp_chain_bound(stages, count, room, s->plan, s->plan_bytes, &seconds) != BP_OK) {
         return; /* nothing of these shapes fits */
     }
-    const double beside = whole_seconds - k * chain_of_all(stages, count);
+    const double beside = full_seconds - k * chain_of_full(stages, count);
     const double bound = k * seconds * (1.0 - BOUND_SLACK) + beside;
     if (s->fit->bound_seconds == 0.0 || bound < s->fit->bound_seconds) {
         s->fit->bound_seconds = bound;
     }
 }
 
-/* The policies that recompute, at one micro-batch and chunk of which `whole` keeps everything. */
-static bp_status try_recomputing(fit_search *s, const bp_spec *base, const bp_fit_try *whole)
+/* The policies that recompute, at one micro-batch and chunk. */
+static bp_status try_recomputing(fit_search *s, const bp_spec *base)
 {
     bp_fit_try candidate;
     bool hope = true;
@@ -415,6 +417,7 @@ static bp_status try_recomputing(fit_search *s, const bp_spec *base, const bp_fi
         s->request->first && s->hoped_count > 0 && !fit_is_near(s, &s->hoped[0]);
     uint64_t fixed = 0;
     uint64_t least = UINT64_MAX;
+    double full_seconds = 0.0;
     /* Nothing is slower than starting from the input each time. */
     bool poor = true;
     for (size_t i = 1; i < FIT_NAMED; i++) {
@@ -431,13 +434,14 @@ static bp_status try_recomputing(fit_search *s, const bp_spec *base, const bp_fi
         }
         fixed = fit_fixed_bytes(s);
         least = candidate.arena_bytes < least ? candidate.arena_bytes : least;
+        full_seconds = fit_named[i].kind == BP_POLICY_FULL ? candidate.seconds : full_seconds;
     }
-    if (poor && least > s->request->budget + s->request->budget / CHAIN_HOPE) {
+    if (poor && least > s->request->budget + s->request->budget / CHAIN_NEAR) {
         return BP_OK;
     }
     BP_TRY(fit_measure(s, base, false));
     BP_TRY(fit_try_chain(s, base, s->request->budget, fixed, true, &candidate));
-    note_bound(s, base, fixed, whole->seconds);
+    note_bound(s, base, fixed, full_seconds);
     return BP_OK;
 }
 
@@ -458,7 +462,7 @@ static bp_status try_policies(fit_search *s, const bp_spec *base, const bp_fit_t
 {
     enter(s, candidate);
     *whole = candidate->fits;
-    return *whole || !s->request->free_policy ? BP_OK : try_recomputing(s, base, candidate);
+    return *whole || !s->request->free_policy ? BP_OK : try_recomputing(s, base);
 }
 
 /* Whether a chunk is worth trying. The loss is formed while all that is kept waits for backward, so
@@ -609,8 +613,7 @@ static bp_status try_batches(fit_search *s)
     return BP_OK;
 }
 
-/* A step that keeps everything is the fastest of its shapes. What a plan that fits undercuts is no
- * bound. */
+/* What a plan that fits undercuts is no bound. Where everything is kept nothing was measured. */
 static void finish_bound(fit_search *s)
 {
     bp_fit *fit = s->fit;
@@ -618,12 +621,8 @@ static void finish_bound(fit_search *s)
     const bp_offload *o = &spec->offload;
     const bool apart = spec->gradient_release != BP_RELEASE_NONE || spec->ranks > 1 || o->fixed ||
                        (o->bases | o->states | o->weights | o->gradients | o->checkpoints) != 0;
-    const bool whole = fit->best.policy.kind == BP_POLICY_NONE;
-    if (whole && (fit->bound_seconds == 0.0 || fit->best.seconds < fit->bound_seconds)) {
-        fit->bound_seconds = fit->best.seconds;
-    }
-    if (apart || !fit->best.fits || !s->request->free_policy || s->request->first ||
-        fit->best.seconds < fit->bound_seconds) {
+    if (apart || s->unbounded || !fit->best.fits || !s->request->free_policy || s->request->first ||
+        fit->best.policy.kind == BP_POLICY_NONE || fit->best.seconds < fit->bound_seconds) {
         fit->bound_seconds = 0.0;
     }
 }

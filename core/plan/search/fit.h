@@ -44,9 +44,11 @@ typedef struct bp_fit {
     bp_fit_try least;     /* the one of fewest bytes */
     bp_fit_try tried[BP_FIT_TRIED_MAX];
     uint32_t tried_count;
-    /* What no step takes less than inside the budget, in counted seconds: of persistent schedules
-     * of the micro-batches and chunks that were tried; 0: unknown, as it is with gradient release,
-     * offload and ranks, and where the policy was given or the first that fits will do. */
+    /* An estimate of what no step takes less than inside the budget, in counted seconds: of
+     * persistent schedules of the micro-batches and chunks that were tried, with room for twice
+     * what plans took less than their schedules' sums. 0: unknown, as it is where everything is
+     * kept, with gradient release, offload and ranks, and where the policy was given or the first
+     * that fits will do. */
     double bound_seconds;
     uint64_t
         fixed_bytes; /* the fewest that live all the time in any candidate, whatever its policy */

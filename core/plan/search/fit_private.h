@@ -36,7 +36,11 @@ typedef struct fit_search {
     void *plan; /* memory for one plan, one measurement or one dynamic programme */
     uint64_t plan_bytes;
     bp_report_wish wish; /* of each candidate's plan */
-    uint64_t schedule;   /* digest of the last one of the dynamic programme that was planned */
+    uint64_t need;     /* bytes of the last schedule of the dynamic programme, by its own account */
+    uint64_t excess;   /* the most that plans of such schedules have taken less, of all shapes */
+    bool compared;     /* there was such a plan */
+    bool unbounded;    /* of some shapes no bound was found */
+    uint64_t schedule; /* digest of the last one of the dynamic programme that was planned */
 } fit_search;
 
 /* Lays out the search's memory. */

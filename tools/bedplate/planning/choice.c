@@ -99,7 +99,7 @@ static double choice_gap(const bp_choice *c)
 static void put_bound(bp_text *text, const bp_choice *c)
 {
     if (c->fits && c->fit.bound_seconds > 0.0) {
-        bp_text_string(text, "lower bound of a step in this budget: ");
+        bp_text_string(text, "estimated lower bound of a step in this budget: ");
         bp_text_fixed(text, c->fit.bound_seconds, 4);
         bp_text_string(text, " s; gap of the choice: ");
         bp_text_fixed(text, 100.0 * choice_gap(c), 2);

@@ -222,6 +222,8 @@ static uint64_t play(const bp_chain_stage *stages, uint32_t count, double *time)
         peak = held > peak ? held : peak;
     }
     assert_int_equal(next, 0);
+    uint64_t room[2 * STAGES_MAX];
+    assert_int_equal(bp_chain_peak(stages, count, actions, action_count, room), peak);
     return peak;
 }
 
