@@ -278,6 +278,53 @@ for targets in 'all-linear' '.*(q_proj|gate_proj)' 'all-linear,experts.down_proj
     check "$code" "$targets takes what there is" "$err"
 done
 
+# A base whose experts are quantised is not what export --load-in-4bit writes: it has float experts and is read with the option.
+base=(--data "$work/text" --max-seq-length 16)
+beside() { # MODEL ADAPTER OPTIONS..: the loss of the adapter there
+    local model=$1 adapter=$2
+    shift 2
+    run eval --model "$work/$model" --adapter "$work/$adapter" "${base[@]}" --json "$@"
+    loss=$(json loss)
+}
+other_base() { # ADAPTER BITS FLOATS OPTIONS: what tells that the last evaluation had another base than the adapter's run
+    grep -qE "$1: the adapter was learned beside a base and experts of $2 bits, and beside $3 its .*\(eval --model .* $4 has such a base\)$" <<<"$err"
+}
+run train --model tiny-qwen3-moe "${common[@]}" --max-steps 2 --output-dir "$work/mb"
+for how in '4 --load-in-4bit' '8 --load-in-8bit' '4 --load-in-4bit --bnb-4bit-quant-type fp4 --bnb-4bit-use-double-quant false --bnb-4bit-blocksize 32'; do
+    read -ra options <<<"${how#* }"
+    bits=${how%% *}
+    run train "${common[@]}" --model "$work/mb" "${options[@]}" --lora-r 2 --max-steps 3 --output-dir "$work/ml"
+    run export --model "$work/mb" "${options[@]}" --to "$work/mq"
+    [[ $code -eq 0 && $err == *"mq: experts are written as floats (eval --model $work/mq ${options[*]} quantises them, as it does those of $work/mb)"* ]]
+    check $? "export ${options[*]} names what stays as floats" "$out$err"
+    beside mb ml "${options[@]}"
+    there=$loss
+    [[ -n $there ]] && ! grep -q 'was learned beside' <<<"$err"
+    check $? "${options[*]}: beside its own base" "$err"
+    beside mq ml "${options[@]}"
+    [[ $loss == "$there" ]] && ! grep -q 'was learned beside' <<<"$err"
+    check $? "${options[*]}: the same loss beside the exported base" "$loss for $there $err"
+    beside mq ml
+    [[ $loss != "$there" ]] && other_base ml "$bits" 'other experts' "${options[*]}"
+    check $? "${options[*]}: float experts are another base" "$loss for $there $err"
+    beside mb ml
+    other_base ml "$bits" 'float weights' "${options[*]}"
+    check $? "${options[*]}: and so are floats" "$err"
+    beside mb ml --load-in-4bit --bnb-4bit-blocksize 128
+    other_base ml "$bits" 'other experts' "${options[*]}"
+    check $? "${options[*]}: and another form" "$err"
+    run export --model "$work/mq" --adapter "$work/ml" --merge --to "$work/mm"
+    [[ $code -eq 0 ]] && other_base ml "$bits" 'other experts' "${options[*]}"
+    check $? "${options[*]}: merged, too" "$err"
+    run plan --model "$work/mq" --lora-r 2 "${base[@]}"
+    [[ $code -eq 0 && $out == *', frozen base in '*', experts as they are, '* ]]
+    check $? "${options[*]}: a plan has both forms" "$out$err"
+    run plan --model "$work/mq" "${options[@]}" --lora-r 2 "${base[@]}"
+    [[ $code -eq 0 && $out != *'experts as they are'* ]]
+    check $? "${options[*]}: a plan with experts in the form of the base" "$out$err"
+    rm -rf "$work/ml" "$work/mq" "$work/mm"
+done
+
 # Adapters of experts: PEFT's target_parameters.
 both=(--model "$q" --lora-r 2 --target-modules q_proj,experts.gate_up_proj,experts.down_proj --max-steps 3
     --per-device-train-batch-size 4 --learning-rate 3e-2)

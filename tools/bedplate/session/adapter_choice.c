@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "core/base/storage.h"
+#include "core/ops/quantised.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/formats/family/family.h"
 #include "tools/bedplate/app/output.h"
+#include "tools/bedplate/session/quantised_choice.h"
 
 static bp_status adapter_choice_wrong(const char *name, const char *text, const char *found,
                                       const char *right)
@@ -247,12 +249,24 @@ bp_status adapter_fill(const settings *set, bp_store *store, adapter_choice *cho
     return BP_OK;
 }
 
-void adapter_say_base(const char *directory, bool quantised)
+/* The form of 4 bits that a record's options have; NONE where there is no such one. */
+static bp_quantised recorded_four(const char *head)
+{
+    static const char size[] = "\"bnb-4bit-blocksize\":\"";
+    const char *block = strstr(head, size);
+    return quantised_four(strstr(head, "\"bnb-4bit-quant-type\":\"fp4\"") != NULL,
+                          strstr(head, "\"bnb-4bit-use-double-quant\":\"false\"") == NULL,
+                          block != NULL ? strtoull(block + sizeof size - 1, NULL, 10)
+                                        : BP_NF4_BLOCK);
+}
+
+/* What the options in a record ask for. */
+static bp_quantised recorded_form(const char *directory)
 {
     static char head[16384]; /* the options stand at the beginning of a record */
     char path[BP_STORE_PATH_MAX];
-    if (quantised || bp_storage_join(path, directory, "record.jsonl", NULL) != BP_OK) {
-        return;
+    if (bp_storage_join(path, directory, "record.jsonl", NULL) != BP_OK) {
+        return BP_QUANTISED_NONE;
     }
     FILE *file = fopen(path, "r");
     const size_t length = file != NULL ? fread(head, 1, sizeof head - 1, file) : 0;
@@ -261,12 +275,33 @@ void adapter_say_base(const char *directory, bool quantised)
         (void)fclose(file);
     }
     head[strcspn(head, "\n")] = '\0';
-    const bool four = strstr(head, "\"load-in-4bit\":\"true\"") != NULL;
-    if (four || strstr(head, "\"load-in-8bit\":\"true\"") != NULL) {
+    return strstr(head, "\"load-in-4bit\":\"true\"") != NULL   ? recorded_four(head)
+           : strstr(head, "\"load-in-8bit\":\"true\"") != NULL ? BP_QUANTISED_INT8
+                                                               : BP_QUANTISED_NONE;
+}
+
+/* export writes no experts in codes, so the base of a mixture is quantised while it is read. */
+void adapter_say_base(const settings *set, const bp_spec *spec)
+{
+    char words[128];
+    const bp_quantised form = recorded_form(set->adapter);
+    const int bits = form == BP_QUANTISED_INT8 ? 8 : 4;
+    const bool floats = spec->quantised == BP_QUANTISED_NONE;
+    const bool mixes = quantised_mixes(spec) && spec->config.experts == BP_QUANTISED_NONE;
+    if (form == BP_QUANTISED_NONE || !(floats || (mixes && spec->experts != form))) {
+        return;
+    }
+    if (!mixes) {
         output_print(
             stderr,
-            "bedplate: %s: the adapter was learned beside a base of %s bits, and beside float "
-            "weights its loss is another one (export --load-in-%sbit writes such a base)\n",
-            directory, four ? "4" : "8", four ? "4" : "8");
+            "bedplate: %s: the adapter was learned beside a base of %d bits, and beside float "
+            "weights its loss is another one (export --load-in-%dbit writes such a base)\n",
+            set->adapter, bits, bits);
+        return;
     }
+    output_print(stderr,
+                 "bedplate: %s: the adapter was learned beside a base and experts of %d bits, and "
+                 "beside %s its loss is another one (eval --model %s %s has such a base)\n",
+                 set->adapter, bits, floats ? "float weights" : "other experts", set->model,
+                 quantised_options(form, words));
 }

@@ -27,9 +27,9 @@ bp_status adapter_check(const char *path, const bp_peft_config *config,
  * data and names the file. */
 bp_status adapter_blame(const settings *set, bp_status status, bp_error *error) BP_MUST_CHECK;
 
-/* Says on stderr, where `quantised` is false, that the adapter in a directory was learned beside a
- * base of 4 or 8 bits, as far as the record of its run there says so: beside floats it gives other
- * numbers. */
-void adapter_say_base(const char *directory, bool quantised);
+/* Says on stderr that --adapter was learned beside a base of 4 or 8 bits, as far as the record of
+ * its run has it, where dense layers of `spec` are floats or experts are in another form: it gives
+ * other numbers there. spec->model, config, quantised and experts are set. */
+void adapter_say_base(const settings *set, const bp_spec *spec);
 
 #endif

@@ -9,6 +9,7 @@
 #include "layers/families/cnn.h"
 #include "layers/families/llama.h"
 #include "tools/bedplate/session/optimizer_choice.h"
+#include "tools/bedplate/session/quantised_choice.h"
 
 /* Equal to the last bit; backward runs twice when there is clipping. */
 static bool release(bp_spec *spec, bp_text *options)
@@ -64,19 +65,13 @@ static bool narrow_master(bp_spec *spec, bp_text *options)
     return true;
 }
 
-/* Whether the model has experts, of which there are no adapters. */
-static bool mixes(const bp_spec *spec)
-{
-    return spec->model == &bp_model_llama && bp_llama_config_of(&spec->config).experts > 0;
-}
-
 /* Adapters beside a frozen base: another model is learnt. No "all-linear" means a convolution, so
  * convolutional nets get those that they have when nobody names any. */
 static bool adapters(bp_spec *spec, bp_text *options)
 {
     static const char *const all[] = {"all-linear"}, *const convolutions[] = {"convolution"};
     static const char *const attention[] = {"q_proj", "k_proj", "v_proj", "o_proj"};
-    const bool images = spec->model == &bp_model_cnn, experts = mixes(spec);
+    const bool images = spec->model == &bp_model_cnn, experts = quantised_mixes(spec);
     if (spec->lora.rank > 0) {
         return false;
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/ops/quantised.h"
+#include "layers/families/llama.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
 
@@ -17,8 +18,12 @@ static bp_status quantised_choice_wrong(const char *name, const char *text, cons
     return BP_ERR_USAGE;
 }
 
-/* What a form is asked for by. */
-static const char *options_of(bp_quantised form, char words[128])
+bool quantised_mixes(const bp_spec *spec)
+{
+    return spec->model == &bp_model_llama && bp_llama_config_of(&spec->config).experts > 0;
+}
+
+const char *quantised_options(bp_quantised form, char words[128])
 {
     if (form == BP_QUANTISED_NONE) {
         return "neither --load-in-4bit nor --load-in-8bit";
@@ -36,14 +41,19 @@ static const char *options_of(bp_quantised form, char words[128])
     return words;
 }
 
+bp_quantised quantised_four(bool fp4, bool nested, uint64_t block)
+{
+    return bp_quantised_with_block(fp4 ? (nested ? BP_QUANTISED_FP4_DOUBLE : BP_QUANTISED_FP4)
+                                       : (nested ? BP_QUANTISED_NF4_DOUBLE : BP_QUANTISED_NF4),
+                                   block);
+}
+
 /* What the options of 4 bits say; NONE after an error. */
 static bp_quantised four_asked(const settings *set)
 {
-    const bool nested = strcmp(set->double_quant, "true") == 0;
-    const bp_quantised kind = strcmp(set->quant_type, "fp4") == 0
-                                  ? (nested ? BP_QUANTISED_FP4_DOUBLE : BP_QUANTISED_FP4)
-                                  : (nested ? BP_QUANTISED_NF4_DOUBLE : BP_QUANTISED_NF4);
-    const bp_quantised form = bp_quantised_with_block(kind, set->quant_block);
+    const bp_quantised form =
+        quantised_four(strcmp(set->quant_type, "fp4") == 0, strcmp(set->double_quant, "true") == 0,
+                       set->quant_block);
     if (form == BP_QUANTISED_NONE) {
         char found[24];
         snprintf(found, sizeof found, "%llu", (unsigned long long)set->quant_block);
@@ -82,7 +92,8 @@ bp_status quantised_fill(const settings *set, bp_spec *spec)
     if (stored != BP_QUANTISED_NONE && asked != BP_QUANTISED_NONE && asked != stored) {
         return quantised_choice_wrong(set->load_in_8bit ? "load-in-8bit" : "load-in-4bit",
                                       "the model's weights are quantised already, in another form",
-                                      options_of(asked, words[0]), options_of(stored, words[1]));
+                                      quantised_options(asked, words[0]),
+                                      quantised_options(stored, words[1]));
     }
     spec->quantised = stored != BP_QUANTISED_NONE ? stored : asked;
     spec->experts = asked;

@@ -670,7 +670,7 @@ bp_status session_give_weights(session *s, bool adapters)
         BP_TRY(load_weights(s));
     }
     if (s->set->adapter != NULL && adapters) {
-        adapter_say_base(s->set->adapter, s->spec.quantised != BP_QUANTISED_NONE);
+        adapter_say_base(s->set, &s->spec);
         BP_TRY(load_adapters(s));
     }
     if (s->shared != NULL && !s->shared->loaded) {

@@ -485,8 +485,24 @@ static bp_status open_adapter(exporting *e)
     }
     bp_status closed = bp_tensor_set_close(&e->adapters);
     e->source.merge = &e->merge;
-    adapter_say_base(set->adapter, m->config.quantised != BP_QUANTISED_NONE);
+    const bp_spec beside = {
+        .model = m->model, .config = m->config, .quantised = m->config.quantised};
+    adapter_say_base(set, &beside);
     return status != BP_OK ? status : closed;
+}
+
+/* bitsandbytes has no codes of experts. Those in blocks have the same numbers as floats. */
+static void say_experts(const model_files *m, const bp_spec *spec)
+{
+    char words[128];
+    if (spec->config.experts != BP_QUANTISED_NONE) {
+        output_print(stderr, "bedplate: %s: experts are written as floats\n", m->set->to);
+        return;
+    }
+    output_print(stderr,
+                 "bedplate: %s: experts are written as floats (eval --model %s %s quantises them, "
+                 "as it does those of %s)\n",
+                 m->set->to, m->set->to, quantised_options(spec->quantised, words), m->set->model);
 }
 
 /* In which form weights go out: merged ones as floats, and so what is given another type; else as
@@ -506,6 +522,9 @@ static bp_status choose_form(exporting *e)
     }
     BP_TRY(quantised_fill(set, &spec));
     m->target.form = floats ? BP_QUANTISED_NONE : spec.quantised;
+    if (asked && quantised_mixes(&spec)) {
+        say_experts(m, &spec);
+    }
     return BP_OK;
 }
 

@@ -18,6 +18,7 @@
 #include "tools/bedplate/app/device_choice.h"
 #include "tools/bedplate/policy/policy_run.h"
 #include "tools/bedplate/session/preference_choice.h"
+#include "tools/bedplate/session/quantised_choice.h"
 #include "tools/bedplate/planning/release_text.h"
 #include "tools/bedplate/session/class_weights.h"
 #include "tools/bedplate/session/rate_choice.h"
@@ -127,6 +128,8 @@ static void put_precision(bp_text *text, const bp_spec *spec)
     if (spec->experts != BP_QUANTISED_NONE && spec->experts != spec->quantised) {
         bp_text_string(text, ", frozen experts in ");
         bp_text_string(text, bp_quantised_name(spec->experts));
+    } else if (spec->quantised != spec->experts && quantised_mixes(spec)) {
+        bp_text_string(text, ", experts as they are");
     }
     if (spec->stored_count > 0) {
         bp_text_string(text, ", frozen base in the file's types");
@@ -138,7 +141,7 @@ static void put_precision(bp_text *text, const bp_spec *spec)
 
 static void json_precision(output *out, const bp_spec *spec)
 {
-    char words[160];
+    char words[256];
     bp_text text;
     bp_text_init(&text, NULL, NULL, words, sizeof words);
     put_precision(&text, spec);
