@@ -279,6 +279,7 @@ for targets in 'all-linear' '.*(q_proj|gate_proj)' 'all-linear,experts.down_proj
 done
 
 # A base whose experts are quantised is not what export --load-in-4bit writes: it has float experts and is read with the option.
+# verifies face-71.966c
 base=(--data "$work/text" --max-seq-length 16)
 beside() { # MODEL ADAPTER OPTIONS..: the loss of the adapter there
     local model=$1 adapter=$2
