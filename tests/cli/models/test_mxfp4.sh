@@ -76,6 +76,19 @@ run export --model "$golden" --to "$work/copy"
 [[ $code -eq 0 ]] && ! grep -q mxfp4 "$work/copy/config.json"
 check $? 'exported, a directory of floats' "$out$err"
 
+# Dense layers go out in 4 bits beside floats, which have the numbers of the blocks without an option. No record has which they were.
+train --load-in-4bit
+run eval "${common[@]}" --adapter "$work/out" --load-in-4bit --json
+loss=$(json loss)
+[[ -n $loss ]] && ! grep -q 'was learned beside' <<<"$err"
+check $? 'blocks stay beside dense layers in 4 bits' "$err"
+run export --model "$golden" --load-in-4bit --to "$work/dense"
+[[ $code -eq 0 ]] && grep -q 'dense: experts are written as floats$' <<<"$err"
+check $? 'exported with dense layers in 4 bits' "$out$err"
+run eval --model "$work/dense" "${common[@]:2}" --adapter "$work/out" --json
+[[ $(json loss) == "$loss" ]] && grep -q 'has such a base, unless its experts were in blocks of MXFP4)$' <<<"$err"
+check $? 'which is the same base' "$loss $(json loss) $err"
+
 # Experts of float files in 4 and in 8 bits.
 awk 'BEGIN { for (i = 0; i < 200; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 for model in tiny-qwen3-moe tiny-gpt-oss tiny-mixtral tiny-qwen2-moe tiny-olmoe tiny-glm4-moe; do

@@ -280,7 +280,8 @@ static bp_quantised recorded_form(const char *directory)
                                                                : BP_QUANTISED_NONE;
 }
 
-/* export writes no experts in codes, so the base of a mixture is quantised while it is read. */
+/* export writes no experts in codes, so the base of a mixture is quantised while it is read. A
+ * record does not have that a file's blocks stayed, as gpt-oss' do beside these options. */
 void adapter_say_base(const settings *set, const bp_spec *spec)
 {
     char words[128];
@@ -301,7 +302,10 @@ void adapter_say_base(const settings *set, const bp_spec *spec)
     }
     output_print(stderr,
                  "bedplate: %s: the adapter was learned beside a base and experts of %d bits, and "
-                 "beside %s its loss is another one (eval --model %s %s has such a base)\n",
+                 "beside %s its loss is another one (eval --model %s %s has such a base%s)\n",
                  set->adapter, bits, floats ? "float weights" : "other experts", set->model,
-                 quantised_options(form, words));
+                 quantised_options(form, words),
+                 strcmp(spec->config.family->model_type, "gpt_oss") == 0
+                     ? ", unless its experts were in blocks of MXFP4"
+                     : "");
 }
