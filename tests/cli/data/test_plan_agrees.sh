@@ -35,7 +35,7 @@ refused=0
 words() { grep '^bedplate: ' <<<"$1" | grep -v '^bedplate: task: \|the weights are random\|rows have labels\|each token is a byte' | tail -1; }
 # agrees MODEL DATA OPTION..: train of no steps, and plan.
 agrees() {
-    local model=$1 data=$2 trained why
+    local model=$1 data=$2 trained
     shift 2
     local all=(--model "$model" --data "$work/$data" --per-device-train-batch-size 2 "$@")
     run train "${all[@]}" --max-steps 0 --output-dir "$work/out" --overwrite-output-dir --quiet
@@ -66,8 +66,69 @@ for format in csv npy idx cifar10 imagefolder jsonl text; do
     agrees tiny photos --max-seq-length 16 --data-format "$format"
     agrees "$work/net" numbers.csv --data-format "$format"
 done
-# A plan may be made before its data are there.
+# Options that contradict each other, the data, or the files that they name.
+# settled CODE DATA OPTION..: both end so, with the same words.
+settled() {
+    local want=$1 data=$2
+    shift 2
+    agrees tiny-llama "$data" --max-seq-length 16 "$@"
+    [[ $code -eq $want && ($want -eq 0 || $(words "$err") == "$why") ]]
+    check $? "$data $*: both exit $want" "$(words "$err"); $why"
+}
+eval=(--eval-data "$work/text.txt")
+for option in --load-best-model-at-end --keep-best "--early-stopping-patience 2" "--save-strategy best" "--eval-strategy epoch"; do
+    # shellcheck disable=SC2086
+    settled 2 text.txt $option
+    # shellcheck disable=SC2086
+    settled 0 text.txt $option "${eval[@]}"
+    # shellcheck disable=SC2086
+    settled 0 text.txt $option --validation-split 0.5
+done
+settled 2 text.txt "${eval[@]}" --early-stopping-patience 2 --eval-strategy no
+settled 2 text.txt "${eval[@]}" --load-best-model-at-end --metric-for-best-model nosuch
+settled 0 text.txt "${eval[@]}" --load-best-model-at-end --metric-for-best-model perplexity
+settled 2 text.txt "${eval[@]}" --validation-split 0.5
+for weights in 1,2 0 -1 x; do settled 2 text.txt --data-weights "$weights"; done
+settled 0 text.txt --data "$work/text.jsonl" --data-weights 1,2
+settled 2 text.txt --data "$work/text.jsonl" --data-weights 1,2,3
+settled 2 text.txt --data "$work/text.jsonl" --data-weights 1,2 --group-by-length
+settled 2 text.txt --data "$work/text.jsonl" --data-weights 1,2 --validation-split 0.5
+settled 2 text.txt --group-by-length
+settled 2 text.jsonl --group-by-length
+settled 0 text.jsonl --group-by-length --packing
+settled 2 prompt.jsonl --group-by-length --packing --packing-strategy wrapped
+settled 0 prompt.jsonl --group-by-length
+settled 2 prefer.jsonl --group-by-length --task dpo
+settled 2 prefer.jsonl --packing --task dpo
+settled 3 text.txt --offload "file:$work/tier:1KB"
+settled 0 text.txt --offload "file:$work/tier:64MB"
+settled 2 text.txt --offload "file:$work/text.txt:64MB"
+run plan --model tiny-llama --max-seq-length 16 --offload "file:$work/tier:1KB" --json
+[[ $code -eq 3 && $(json fits) == false ]]
+check $? "a plan whose offload file is too small does not fit" "$out$err"
+echo '{"prompt": "q", "chosen": "a"}' >"$work/half.jsonl"
+echo '{"prompt": "q", "chosen": "a", "rejected": ""}' >"$work/odd.jsonl"
+for file in half odd; do for task in dpo kto; do settled 4 $file.jsonl --task $task; done; done
+for file in empty.txt empty.jsonl; do
+    : >"$work/$file"
+    settled 4 $file
+    settled 4 text.txt --eval-data "$work/$file"
+done
+for task in dpo kto classification; do settled 4 empty.jsonl --task $task; done
+for task in embedding token-classification masked-lm reranking; do agrees tiny-bert empty.jsonl --max-seq-length 16 --task $task; done
+settled 4 text.txt --resume-from-checkpoint "$work/nosuch"
+settled 4 text.txt --resume-from-checkpoint "$work/net"
+run train --model tiny-llama --data "$work/text.txt" --max-seq-length 16 --per-device-train-batch-size 3 --max-steps 2 --save-steps 1 --output-dir "$work/run" --quiet
+check $code "a run with checkpoints" "$err"
+expect 0 'batch 3 x 16' plan --model tiny-llama --data "$work/text.txt" --max-seq-length 16 --resume-from-checkpoint "$work/run"
+# Adapters are planned as each of them would be alone.
+for more in '"load_best_model_at_end": true' '"early_stopping_patience": 2' '"data_weights": "1,2"' '"group_by_length": true'; do
+    echo "{\"name\": \"a\", \"lora_r\": 2, $more}" >"$work/jobs.jsonl"
+    settled 2 text.txt --adapters "$work/jobs.jsonl"
+done
+# A plan may be made before its data are there, and without any.
 expect 0 . plan --model tiny --data "$work/later.jsonl"
+expect 0 . plan --model tiny --load-best-model-at-end
 [[ $refused -gt 60 ]]
 check $? "much is refused: $refused"
 finish

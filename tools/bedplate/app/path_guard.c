@@ -39,7 +39,7 @@ static const struct {
     {AT(to), PATH_WRITTEN, COMMAND_IMPORT | COMMAND_EXPORT},
     {AT(output), PATH_WRITTEN, ANY},
     {AT(predictions), PATH_WRITTEN, ANY},
-    {AT(offload), PATH_WRITTEN, COMMAND_TRAIN},
+    {AT(offload), PATH_WRITTEN, COMMAND_TRAIN | COMMAND_PLAN},
     {AT(metrics), PATH_WRITTEN, COMMAND_TRAIN},
     {AT(reward_log), PATH_WRITTEN, COMMAND_TRAIN | COMMAND_ROLLOUT},
     {AT(html), PATH_WRITTEN, ANY},

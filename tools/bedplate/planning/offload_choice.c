@@ -282,21 +282,31 @@ static bp_status offload_open_versions(offload_choice *b, const bp_plan *plan, b
                       : bp_tier_versions_begin(&b->versions, error);
 }
 
+static uint64_t offload_needed(const offload_choice *b, const bp_plan *plan)
+{
+    return b->host || b->flash ? plan->report.host.arena_bytes : offload_file_bytes(b, plan);
+}
+
+bp_status offload_check_bytes(const offload_choice *b, const bp_plan *plan, bp_error *error)
+{
+    const uint64_t needed = offload_needed(b, plan);
+    return !b->asked || needed <= b->bytes
+               ? BP_OK
+               : bp_error_limit(error, BP_ERR_FIT, where, "what is offloaded does not fit there",
+                                "--offload", bp_size_signed(b->bytes), BP_LIMIT_LEAST,
+                                bp_size_signed(needed));
+}
+
 bp_status offload_open(offload_choice *b, const settings *set, const bp_plan *plan,
                        bp_regions *places, bp_error *error)
 {
     const bp_report *report = &plan->report;
-    const bool memory = b->host || b->flash;
-    const uint64_t needed = memory ? report->host.arena_bytes : offload_file_bytes(b, plan);
+    const uint64_t needed = offload_needed(b, plan);
+    BP_TRY(offload_check_bytes(b, plan, error));
     if (needed == 0) {
         return BP_OK;
     }
-    if (b->asked && needed > b->bytes) {
-        return bp_error_limit(error, BP_ERR_FIT, where, "what is offloaded does not fit there",
-                              "--offload", bp_size_signed(b->bytes), BP_LIMIT_LEAST,
-                              bp_size_signed(needed));
-    }
-    if (memory) {
+    if (b->host || b->flash) {
         return BP_OK; /* a GPU's driver gives its memory, pinned once, when the device is opened */
     }
     BP_TRY(memory_take(&b->room, bp_tier_posix_memory(needed), true, "room for --offload", error));

@@ -60,6 +60,10 @@ void offload_all(bp_spec *spec, uint32_t what);
  * its pages; 0: nothing is offloaded. */
 uint64_t offload_room(const offload_choice *b, const bp_plan *plan);
 
+/* Whether the tier that is asked for may have as many bytes as the plan offloads: BP_ERR_FIT. */
+bp_status offload_check_bytes(const offload_choice *b, const bp_plan *plan,
+                              bp_error *error) BP_MUST_CHECK;
+
 /* Opens the file of a plan with offloaded bytes and puts it into `places`. BP_ERR_FIT where it may
  * not have as many; BP_ERR_STORE where it has no version of the step that is gone on from. */
 bp_status offload_open(offload_choice *b, const settings *set, const bp_plan *plan,

@@ -316,7 +316,9 @@ bp_status checkpoint_recall(checkpoint *c, session *s)
     c->log.fd = -1;
     anomaly_begin(&c->watch, s->set, &c->log);
     c->watch.ranks = (anomaly_ranks){s->set, ranks_rank(s->set), ranks_size(s->set), ranks_first};
-    if (!s->set->resume || s->set->output_dir == NULL) {
+    /* a plan may be of a directory that it is not given, and is given the checkpoint */
+    const bool named = s->set->command == COMMAND_PLAN && s->set->resume_from != NULL;
+    if (!s->set->resume || (s->set->output_dir == NULL && !named)) {
         return BP_OK;
     }
     uint64_t bytes = session_work_bytes(s);

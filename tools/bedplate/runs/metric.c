@@ -450,6 +450,29 @@ bp_status metric_choose(const settings *set, const bp_spec *spec, metric_choice 
     return BP_ERR_USAGE;
 }
 
+bp_status metric_check(const settings *set, const bp_spec *spec, bool held_out,
+                       metric_choice *metric, bp_error *error)
+{
+    const bool never = strcmp(set->eval_strategy, "no") == 0;
+    const bool asked = option_said(set, "eval-strategy") && !never;
+    const bool best = strcmp(set->save_strategy, "best") == 0;
+    if (!held_out && (set->load_best || set->keep_best || best || set->patience > 0 || asked)) {
+        return bp_error_set(error, BP_ERR_USAGE, "train",
+                            "the option needs --eval-data or --validation-split",
+                            set->load_best      ? "--load-best-model-at-end"
+                            : set->keep_best    ? "--keep-best"
+                            : best              ? "--save-strategy best"
+                            : set->patience > 0 ? "--early-stopping-patience"
+                                                : "--eval-strategy");
+    }
+    if (set->patience > 0 && (never || (set->eval_steps <= 0.0 && set->eval_strategy[0] == 's'))) {
+        return bp_error_set(error, BP_ERR_USAGE, "train",
+                            "the option needs --eval-steps, or --eval-strategy epoch",
+                            "--early-stopping-patience");
+    }
+    return metric_choose(set, spec, metric);
+}
+
 double metric_value(const metric_choice *metric, double loss, const predictions *made, bp_task task)
 {
     const metric_source source = {loss, made, &made->told};

@@ -47,6 +47,11 @@ bool metric_counts_tokens(const settings *set);
 bp_status metric_choose(const settings *set, const bp_spec *spec,
                         metric_choice *metric) BP_MUST_CHECK;
 
+/* That, and whether a run whose options follow evaluations has any: held_out says whether there are
+ * data for them. BP_ERR_USAGE. */
+bp_status metric_check(const settings *set, const bp_spec *spec, bool held_out,
+                       metric_choice *metric, bp_error *error) BP_MUST_CHECK;
+
 /* Its value in an evaluation of that mean loss; NaN: it has none. */
 double metric_value(const metric_choice *metric, double loss, const predictions *made,
                     bp_task task);

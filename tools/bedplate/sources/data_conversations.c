@@ -215,23 +215,41 @@ static bp_status check_text_column(session *s)
                               "the option has no effect on conversations", "--text-column");
 }
 
-bp_status data_conversations_check(data_files *files, session *s)
+/* The first row of preferences has its sides. */
+static bp_status check_first_pair(data_files *files, session *s)
 {
-    bool sides = true;
     memory_block memory;
-    BP_TRY(check_text_column(s));
-    if (data_rows(&s->spec) != BP_CHAT_ROWS) {
-        BP_TRY(look_at_first(files, s, true, &sides));
-    }
-    if (!sides) {
-        return BP_OK;
-    }
+    BP_TRY(memory_take(&memory, BP_DATA_PAIRS_SCRATCH, false, "host memory", &s->error));
+    bp_data_chat work = {.data = &files->data,
+                         .rows = data_rows(&s->spec),
+                         .scratch = memory.address,
+                         .error = &s->error};
+    const bp_status status = bp_data_chat_first_pair(&work);
+    memory_give_back(&memory);
+    return status;
+}
+
+static bp_status check_template(session *s)
+{
+    memory_block memory;
     BP_TRY(memory_take(&memory, CHAT_CHOICE_BYTES, false, "host memory", &s->error));
     chat_choice chosen = {.source = (char *)memory.address + BP_CHAT_TEMPLATE_SCRATCH};
     bp_status status = take_date(s, &chosen.now);
     status = status == BP_OK ? find_source(s, &chosen, memory.address) : status;
     memory_give_back(&memory);
     return status;
+}
+
+bp_status data_conversations_check(data_files *files, session *s)
+{
+    const bool pairs = data_rows(&s->spec) != BP_CHAT_ROWS;
+    bool sides = true;
+    BP_TRY(check_text_column(s));
+    if (pairs) {
+        BP_TRY(look_at_first(files, s, true, &sides));
+    }
+    BP_TRY(sides ? check_template(s) : BP_OK);
+    return pairs ? check_first_pair(files, s) : BP_OK;
 }
 
 static bp_status tokenise_conversations(data_files *files, session *s, void *memory,

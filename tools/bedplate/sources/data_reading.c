@@ -141,7 +141,7 @@ static bp_status reading_first_row(bp_documents *documents, bp_data_reader *read
     return survey.numbers ? BP_OK : status;
 }
 
-bp_status data_reading_first(session *s, const data_files *files)
+bp_status data_reading_first(session *s, const data_files *files, bool *stream)
 {
     const bp_data *data = &files->data;
     const bp_task task = s->spec.config.task;
@@ -150,6 +150,7 @@ bp_status data_reading_first(session *s, const data_files *files)
     const bool names = rows && !model_task_is_number(task) && !s->classes_named;
     bp_error error = {.code = BP_OK};
     bp_status status = BP_OK;
+    *stream = !rows && !texts && data->format == BP_DATA_TEXT;
     if (data->format != BP_DATA_CSV && data->format != BP_DATA_TSV &&
         data->format != BP_DATA_JSONL && !(texts && data->format == BP_DATA_TEXT)) {
         return BP_OK;
@@ -164,6 +165,7 @@ bp_status data_reading_first(session *s, const data_files *files)
         if (status == BP_OK && texts && i == 0 && documents.texts == 1) {
             status = data_one_text(files, &error);
         }
+        *stream = documents.form == BP_FORM_TEXT;
     }
     if (status != BP_OK) {
         s->error = error;

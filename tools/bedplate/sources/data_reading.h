@@ -15,8 +15,9 @@ bp_data_reading data_reading(const settings *set);
 bp_status data_reading_check(session *s, const data_files *files) BP_MUST_CHECK;
 
 /* What training refuses the first row of each file for, JSON lines and tables of texts. Names of
- * classes are taken as they come. */
-bp_status data_reading_first(session *s, const data_files *files) BP_MUST_CHECK;
+ * classes are taken as they come. *stream: they are texts that a language model learns one behind
+ * the other. */
+bp_status data_reading_first(session *s, const data_files *files, bool *stream) BP_MUST_CHECK;
 
 /* Says on stderr, a line for each file unless it is as in the one before, which columns hold the
  * text and the label of rows of texts. BP_ERR_DATA: the first row of a file cannot be. */

@@ -21,6 +21,7 @@
 #include "tools/bedplate/sources/data_tokenised.h"
 #include "tools/formats/text/byte_tokenizer.h"
 #include "tools/formats/images/data_images.h"
+#include "tools/bedplate/sources/packing.h"
 #include "tools/bedplate/app/output.h"
 
 #define SAMPLE_TOKENS 4096
@@ -225,7 +226,11 @@ static bp_status files_check(data_files *files, session *s)
         BP_TRY(data_conversations_are(files, s, &are));
     }
     BP_TRY(data_reading_check(s, files));
-    return source_check(files, s);
+    BP_TRY(source_check(files, s));
+    return files->data.source.count > 0 || s->spec.config.vocabulary == 0
+               ? BP_OK
+               : bp_error_limit(&s->error, BP_ERR_DATA, where, "the data is empty: bytes",
+                                files->data.source.name, 0, BP_LIMIT_LEAST, 1);
 }
 
 static bp_status open_files(data_set *set, data_files *files, session *s, const path_list *list,
@@ -251,47 +256,6 @@ static bool files_are_here(const path_list *list)
         }
     }
     return here;
-}
-
-/* What training refuses of tokenizer, template and first rows: open_source without reading all. */
-static bp_status files_first(data_files *files, session *s)
-{
-    const bp_data_format format = files->data.format;
-    const bp_task task = s->spec.config.task;
-    bool conversations;
-    if (s->spec.config.vocabulary == 0) {
-        return data_numbers_first(files, s);
-    }
-    if (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || format == BP_DATA_TOKENS) {
-        return BP_OK;
-    }
-    BP_TRY(source_tokenizer(files, s));
-    if (task == BP_TASK_TOKENS || task == BP_TASK_ANSWERS) {
-        return task == BP_TASK_ANSWERS ? data_answered_tokenizer(files, s)
-                                       : data_tagged_first(files, s);
-    }
-    BP_TRY(data_conversations_are(files, s, &conversations));
-    return conversations ? data_conversations_check(files, s) : data_reading_first(s, files);
-}
-
-bp_status data_set_check(session *s)
-{
-    static data_files files; /* large */
-    const path_list *lists[] = {&s->set->data, &s->set->eval_data};
-    bp_status status = BP_OK;
-    for (size_t i = 0; status == BP_OK && i < 2; i++) {
-        if (!files_are_here(lists[i])) {
-            continue;
-        }
-        memset(&files, 0, sizeof files);
-        files.look = true;
-        files.judged = i > 0;
-        status = data_files_find(&files, s, lists[i]);
-        status = status == BP_OK ? files_check(&files, s) : status;
-        status = status == BP_OK ? files_first(&files, s) : status;
-        data_files_close(&files);
-    }
-    return status;
 }
 
 static bp_status mixed_check(const session *s)
@@ -321,11 +285,132 @@ static bp_status mixed_check(const session *s)
                                 "--data-weights", set->data.count, BP_LIMIT_MOST, BP_MIXTURE_MOST);
 }
 
+/* The numbers of --data-weights, one for each argument of --data. */
+static bp_status mixed_weights(session *s, double weights[BP_MIXTURE_MOST])
+{
+    double sum = 0.0;
+    uint32_t count = 0;
+    for (const char *at = s->set->data_weights; *at != '\0'; count++) {
+        const size_t length = strcspn(at, ",");
+        bp_number number;
+        if (bp_number_parse(at, length, &number) != BP_OK || !(number.real >= 0.0) ||
+            number.real > 1e9) {
+            bp_status status =
+                bp_error_set(&s->error, BP_ERR_USAGE, where,
+                             "the weights are numbers from 0 to 1e9", "--data-weights");
+            bp_error_found(&s->error, at, length);
+            return status;
+        }
+        weights[count < BP_MIXTURE_MOST ? count : 0] = number.real;
+        sum += number.real;
+        at += length;
+        at += *at == ',' ? 1 : 0;
+    }
+    if (count != s->set->data.count) {
+        return bp_error_numbers(&s->error, BP_ERR_USAGE, where,
+                                "there has to be a weight for each argument of --data",
+                                "--data-weights", count, s->set->data.count);
+    }
+    return sum > 0.0 ? BP_OK
+                     : bp_error_set(&s->error, BP_ERR_USAGE, where,
+                                    "no data set has a weight above 0", "--data-weights");
+}
+
+/* Options about data that contradict each other, whatever the files hold. */
+static bp_status options_check(session *s)
+{
+    double weights[BP_MIXTURE_MOST];
+    if (s->set->validation_split > 0 && s->set->eval_data.count > 0) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "give either --eval-data or --validation-split", "--validation-split");
+    }
+    if (s->set->data_weights == NULL) {
+        return BP_OK;
+    }
+    BP_TRY(mixed_check(s));
+    return mixed_weights(s, weights);
+}
+
+bp_status data_grouped_check(session *s, bool stream)
+{
+    if (!s->set->group_by_length) {
+        return BP_OK;
+    }
+    if (stream) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, "train",
+                            "the data is one stream of tokens, whose rows are all of one length",
+                            "--group-by-length");
+    }
+    return s->spec.preference.kind == BP_PREFERENCE_NONE && s->spec.texts <= 1
+               ? BP_OK
+               : bp_error_set(&s->error, BP_ERR_USAGE, "train",
+                              "pairs of rows that are compared stay together", "--group-by-length");
+}
+
+/* What training refuses of tokenizer, template and first rows: open_source without reading all.
+ * *stream: a language model learns one stream of tokens from them. */
+static bp_status files_first(data_files *files, session *s, bool *stream)
+{
+    const bp_data_format format = files->data.format;
+    const bp_task task = s->spec.config.task;
+    bool conversations;
+    *stream = format == BP_DATA_LLMC || format == BP_DATA_NANOGPT;
+    if (s->spec.config.vocabulary == 0) {
+        return data_numbers_first(files, s);
+    }
+    if (*stream || format == BP_DATA_TOKENS) {
+        return BP_OK;
+    }
+    BP_TRY(source_tokenizer(files, s));
+    if (task == BP_TASK_TOKENS || task == BP_TASK_ANSWERS) {
+        return task == BP_TASK_ANSWERS ? data_answered_tokenizer(files, s)
+                                       : data_tagged_first(files, s);
+    }
+    BP_TRY(data_conversations_are(files, s, &conversations));
+    return conversations ? data_conversations_check(files, s)
+                         : data_reading_first(s, files, stream);
+}
+
+/* What one list of files is refused for; it may not be there yet. */
+static bp_status list_check(session *s, const path_list *list, bool judged)
+{
+    static data_files files; /* large */
+    bool stream = false;
+    if (!files_are_here(list)) {
+        return BP_OK;
+    }
+    memset(&files, 0, sizeof files);
+    files.look = true;
+    files.judged = judged;
+    bp_status status = data_files_find(&files, s, list);
+    status = status == BP_OK ? files_check(&files, s) : status;
+    status = status == BP_OK ? files_first(&files, s, &stream) : status;
+    if (status == BP_OK && !judged) {
+        const bool wrapped = s->set->packing && !packing_apart(s->set);
+        status = data_grouped_check(s, wrapped || (stream && !s->set->packing));
+    }
+    data_files_close(&files);
+    return status;
+}
+
+bp_status data_set_check(session *s)
+{
+    const path_list *data = &s->set->data;
+    static path_list one; /* large */
+    const bool mixed = s->set->data_weights != NULL;
+    BP_TRY(data->count > 0 ? options_check(s) : BP_OK);
+    BP_TRY(mixed ? BP_OK : list_check(s, data, false));
+    for (uint32_t i = 0; mixed && i < data->count; i++) {
+        one = (path_list){.item = {data->item[i]}, .count = 1};
+        BP_TRY(list_check(s, &one, false));
+    }
+    return list_check(s, &s->set->eval_data, true);
+}
+
 /* Each argument of --data is a data set, with a token file of its own where it needs one. */
 static bp_status open_mixed(data_set *set, session *s)
 {
     const path_list *list = &s->set->data;
-    BP_TRY(mixed_check(s));
     set->more = calloc(list->count, sizeof *set->more);
     if (set->more == NULL) {
         return bp_error_set(&s->error, BP_ERR_FIT, where, "there is no memory for the data sets",
@@ -354,30 +439,10 @@ static bp_status open_mixed(data_set *set, session *s)
 bp_status data_set_mix(data_set *set, session *s, bp_feed *feed)
 {
     double weights[BP_MIXTURE_MOST] = {0.0};
-    uint32_t count = 0;
     if (s->set->data_weights == NULL) {
         return BP_OK;
     }
-    for (const char *at = s->set->data_weights; *at != '\0'; count++) {
-        const size_t length = strcspn(at, ",");
-        bp_number number;
-        if (bp_number_parse(at, length, &number) != BP_OK || !(number.real >= 0.0) ||
-            number.real > 1e9) {
-            bp_status status =
-                bp_error_set(&s->error, BP_ERR_USAGE, where,
-                             "the weights are numbers from 0 to 1e9", "--data-weights");
-            bp_error_found(&s->error, at, length);
-            return status;
-        }
-        weights[count < BP_MIXTURE_MOST ? count : 0] = number.real;
-        at += length;
-        at += *at == ',' ? 1 : 0;
-    }
-    if (count != set->mixture.count) {
-        return bp_error_numbers(&s->error, BP_ERR_USAGE, where,
-                                "there has to be a weight for each argument of --data",
-                                "--data-weights", count, set->mixture.count);
-    }
+    BP_TRY(mixed_weights(s, weights));
     return bp_mixture_init(&set->mixture, feed, weights);
 }
 
@@ -453,10 +518,7 @@ bp_status data_set_open(data_set *set, session *s)
         return bp_error_set(&s->error, BP_ERR_USAGE, where, "the option is needed: what to read",
                             "--data");
     }
-    if (share > 0 && s->set->eval_data.count > 0) {
-        return bp_error_set(&s->error, BP_ERR_USAGE, where,
-                            "give either --eval-data or --validation-split", "--validation-split");
-    }
+    BP_TRY(options_check(s));
     bp_status status = open_parts(set, s, share);
     status = status == BP_OK ? check_targets(set, s) : status;
     run_tokenizer_close(&s->run_tokenizer);

@@ -58,6 +58,10 @@ void data_set_close(data_set *set);
  * data that are not there are not refused. Data that come through pipes are kept. */
 bp_status data_set_check(session *s) BP_MUST_CHECK;
 
+/* Whether rows can be grouped by their lengths, where --group-by-length asks for it: not those of a
+ * stream of tokens, nor those that are compared. BP_ERR_USAGE. */
+bp_status data_grouped_check(session *s, bool stream) BP_MUST_CHECK;
+
 /* A feed over one of the parts, in file order and by single micro-batches: shapes, labels, classes
  * and padding are those of the spec. Not initialised yet. */
 bp_feed data_set_feed(const data_set *set, const session *s, bp_source *part);

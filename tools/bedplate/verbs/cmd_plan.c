@@ -6,6 +6,7 @@
 #include "core/plan/optimizer.h"
 #include "core/plan/plan_file.h"
 #include "tools/bedplate/runs/checkpoint.h"
+#include "tools/bedplate/runs/metric.h"
 #include "tools/bedplate/planning/emit_c.h"
 #include "tools/bedplate/planning/release_cost.h"
 #include "tools/bedplate/planning/frontier_text.h"
@@ -26,6 +27,7 @@
 #include "tools/bedplate/session/session.h"
 #include "tools/bedplate/sources/data_set.h"
 #include "tools/bedplate/sources/data_task.h"
+#include "tools/bedplate/sources/packing.h"
 #include "tools/bedplate/planning/unit_text.h"
 #include "tools/bedplate/planning/shard_plan_text.h"
 #include "tools/bedplate/app/commands.h"
@@ -33,7 +35,8 @@
 
 static bool fits(const session *s)
 {
-    return s->set->arena == 0 || s->plan.report.arena_bytes <= s->set->arena;
+    return (s->set->arena == 0 || s->plan.report.arena_bytes <= s->set->arena) &&
+           offload_check_bytes(&s->offload, &s->plan, NULL) == BP_OK;
 }
 
 static const char *peak_name(const session *s)
@@ -457,16 +460,23 @@ static bp_status print_unit(session *s)
     return BP_OK;
 }
 
-/* What train would refuse at once. */
+/* What train would refuse at once. Without --data nothing is known of what is held out. */
 static bp_status plan_inputs(session *s)
 {
+    metric_choice metric;
     BP_TRY(rate_check(s->set));
     const bp_task task = s->spec.config.task;
     if (task == BP_TASK_TOKENS ||
         task == BP_TASK_ANSWERS) { /* before its tokenizer is looked for */
         BP_TRY(s->spec.model->check(&s->spec, &s->error));
     }
-    return policy_asked(s->set) ? BP_OK : data_set_check(s);
+    if (policy_asked(s->set)) {
+        return metric_choose(s->set, &s->spec, &metric);
+    }
+    BP_TRY(packing_check(s));
+    BP_TRY(data_set_check(s));
+    const bool held_out = s->set->eval_data.count > 0 || s->set->validation_split > 0;
+    return metric_check(s->set, &s->spec, held_out || s->set->data.count == 0, &metric, &s->error);
 }
 
 bp_status plan_read(session *s)
@@ -549,6 +559,7 @@ static bp_status cmd_plan_plan(session *s)
         BP_TRY(write_page(s, set->frontier ? &curve : NULL));
     }
     BP_TRY(session_check_fit(s));
+    BP_TRY(offload_check_bytes(&s->offload, &s->plan, &s->error));
     return set->emit_c != NULL ? emit_c_write(s) : BP_OK;
 }
 

@@ -46,15 +46,7 @@ static bp_status group_by_length(training *t)
     if (!s->set->group_by_length) {
         return BP_OK;
     }
-    if (t->feed.source->examples == 0) {
-        return bp_error_set(&s->error, BP_ERR_USAGE, "train",
-                            "the data is one stream of tokens, whose rows are all of one length",
-                            "--group-by-length");
-    }
-    if (t->feed.pairs || s->spec.texts > 1) {
-        return bp_error_set(&s->error, BP_ERR_USAGE, "train",
-                            "pairs of rows that are compared stay together", "--group-by-length");
-    }
+    BP_TRY(data_grouped_check(s, t->feed.source->examples == 0));
     BP_TRY(memory_take(&t->lengths, session_length_bytes(s), false, "host memory", &s->error));
     t->megabatch = (bp_megabatch){.rows = t->lengths.address};
     t->feed.megabatch = &t->megabatch;
@@ -103,32 +95,6 @@ static bp_status choose_lengths(training *t)
     const bp_spec *spec = &t->s.spec;
     const bool whole = bp_spec_whole_group(spec);
     return lengths_fill(&t->s, &t->feed, whole ? t->feed.group : spec->batch);
-}
-
-/* What follows evaluations needs some. */
-static bp_status check_evaluation(training *t)
-{
-    const settings *set = t->s.set;
-    bp_error *error = &t->s.error;
-    const bool never = strcmp(set->eval_strategy, "no") == 0;
-    const bool asked = option_said(set, "eval-strategy") && !never;
-    const bool best = strcmp(set->save_strategy, "best") == 0;
-    if (t->data.eval == NULL &&
-        (set->load_best || set->keep_best || best || set->patience > 0 || asked)) {
-        return bp_error_set(error, BP_ERR_USAGE, "train",
-                            "the option needs --eval-data or --validation-split",
-                            set->load_best      ? "--load-best-model-at-end"
-                            : set->keep_best    ? "--keep-best"
-                            : best              ? "--save-strategy best"
-                            : set->patience > 0 ? "--early-stopping-patience"
-                                                : "--eval-strategy");
-    }
-    if (set->patience > 0 && (never || (set->eval_steps <= 0.0 && set->eval_strategy[0] == 's'))) {
-        return bp_error_set(error, BP_ERR_USAGE, "train",
-                            "the option needs --eval-steps, or --eval-strategy epoch",
-                            "--early-stopping-patience");
-    }
-    return metric_choose(set, &t->s.spec, &t->metric);
 }
 
 /* Steps of an option, of which below 1 is a share of all steps, rounded up as transformers does. */
@@ -231,7 +197,7 @@ bp_status training_find(training *t)
     BP_TRY(data_set_open(&t->data, s));
     BP_TRY(packing_open(&t->packed, s, &t->data));
     BP_TRY(reference_open(&t->reference, s, &t->data));
-    BP_TRY(check_evaluation(t));
+    BP_TRY(metric_check(s->set, &s->spec, t->data.eval != NULL, &t->metric, &s->error));
     BP_TRY(class_weights_fill(s, t->data.train));
     s->spec.evaluate = t->data.eval != NULL || preference_refers(&s->spec);
     return BP_OK;

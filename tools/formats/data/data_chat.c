@@ -262,6 +262,25 @@ bp_status bp_data_chat_open(bp_data_chat *work, bp_tokens *tokens)
     return bp_tokens_open(tokens, work->data->store, work->path, NULL, work->error);
 }
 
+bp_status bp_data_chat_first_pair(bp_data_chat *work)
+{
+    bp_chat_maker m = {.work = work, .room = room_of(work->scratch, true)};
+    bp_records records;
+    bp_chat_pair pair;
+    bool there = false;
+    work->source = NULL; /* no template: nothing is rendered */
+    BP_TRY(open_chat(&m));
+    for (uint32_t i = 0; i < work->data->file_count && !there; i++) {
+        m.reader = reader_of(work->data, i, &m.room, work->error);
+        BP_TRY(bp_data_reader_begin(&m.reader));
+        BP_TRY(bp_records_begin(&records, &m.reader, m.room.records));
+        BP_TRY(bp_records_next(&records, &there));
+    }
+    const bool single = work->rows == BP_CHAT_SINGLES;
+    return there ? bp_chat_maker_read(&m, bp_chat_pair_row(&m.chat, &records, single, &pair))
+                 : BP_OK;
+}
+
 /* Begins to read the first file. */
 static bp_status begin_first(bp_data *data, bp_error *error, void *scratch, bp_data_reader *reader)
 {

@@ -60,6 +60,10 @@ typedef struct bp_data_chat {
  * Cost: reads the data once for the key, once to encode. */
 bp_status bp_data_chat_open(bp_data_chat *work, bp_tokens *tokens) BP_MUST_CHECK;
 
+/* What bp_data_chat_open refuses the first row of preferences for; of the work data, rows, scratch
+ * and error are used. */
+bp_status bp_data_chat_first_pair(bp_data_chat *work) BP_MUST_CHECK;
+
 /* Whether the first of the files holds conversations, or preferences between messages. */
 bp_status bp_data_chat_is(bp_data *data, bp_error *error, void *scratch, bool *is) BP_MUST_CHECK;
 bp_status bp_data_chat_pairs(bp_data *data, bp_error *error, void *scratch,
