@@ -161,6 +161,30 @@ for n in b c; do
     check $? "and $n is what it is without it"
 done
 
+# What is said of one of them has its name: steps that are saved before bad data, data that somebody writes to.
+{
+    head -c 20000 /dev/zero
+    printf '\xff\xff'
+    head -c 20000 /dev/zero
+} >"$work/middle.bin"
+cp "$work/b.txt" "$work/own.txt"
+cat >"$work/named.jsonl" <<END
+{"name": "first", "data": "$work/middle.bin", "lora_r": 2, "max_steps": -1}
+{"name": "second", "data": "$work/own.txt", "lora_r": 2, "max_steps": 100000, "save_steps": 20}
+END
+"$program" train "${common[@]}" --adapters "$work/named.jsonl" --output-dir "$work/named" >"$work/.named" 2>&1 </dev/null &
+pid=$!
+wait_for 60 "[[ -e $work/named/second/checkpoint-40 ]]" $pid
+echo 'one more line' >>"$work/own.txt"
+wait_for 60 "grep -q 'was written to' $work/.named" $pid
+wait_for 60 "grep -q 'is saved' $work/.named" $pid
+kill -TERM $pid
+wait $pid 2>/dev/null
+grep -qE '^bedplate: first: step [0-9]+ is saved$' "$work/.named"
+check $? "steps that are saved are named" "$(cat "$work/.named")"
+grep -qE '^bedplate: second: .*own.txt: the file was written to while the run reads it' "$work/.named"
+check $? "data that changed are named" "$(cat "$work/.named")"
+
 # verifies face-70.d9e1
 # Bad input, with its line.
 bad() {
@@ -184,11 +208,14 @@ done
 bad 2 'bad.jsonl:1: name: the name cannot be a directory' "${one/\"x\"/\"..\/x\"}"
 bad 2 'bad.jsonl:1: name: the adapter has no name' '{"lora_r": 2}'
 bad 2 'bad.jsonl:1: adapter: an adapter is an object' '3'
-bad 4 'bad.jsonl:2' "$one"$'\n{"name": "y",'
-bad 4 'bad.jsonl:1.*twice' "${one/\"lora_r\"/\"lora_r\": 3, \"lora_r\"}"
+bad 2 'bad.jsonl:2' "$one"$'\n{"name": "y",'
+bad 2 'bad.jsonl:1.*twice' "${one/\"lora_r\"/\"lora_r\": 3, \"lora_r\"}"
 bad 2 'given twice' "${one/\"lora_r\"/\"lora_rank\": 3, \"lora_r\"}"
 bad 2 'bad.jsonl:3: lora_r: ' $'[\n'"$one"$',\n{"name": "y", "data": "z", "lora_r": 0}]'
 bad 2 'the value cannot be an option' "${one/\"lora_r\"/\"target_modules\": [[\"q_proj\"]], \"lora_r\"}"
+for key in data eval_data target_modules; do bad 2 "bad.jsonl:1: $key: the list is empty" "{\"name\": \"x\", \"lora_r\": 2, \"$key\": []}"; done
+printf '{"name": "x", "data": [], "lora_r": 2}\n' >"$work/bad.jsonl"
+expect 2 'bad.jsonl:1: data: the list is empty: found "\[]", expected one value at least' plan "${common[@]}" --adapters "$work/bad.jsonl"
 bad 2 'the file has no adapter' ''
 bad 2 'q_prj' "${one/\"lora_r\"/\"target_modules\": \"q_prj\", \"lora_r\"}"
 expect 2 'the file cannot be read' train "${common[@]}" --adapters "$work/none.jsonl" --output-dir "$work/bad"

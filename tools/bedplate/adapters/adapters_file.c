@@ -99,16 +99,17 @@ static bp_status file_wrong(const file_reader *r, const char *key, const char *t
     return BP_ERR_USAGE;
 }
 
+/* What is no JSON is refused as the file's other faults are. */
 static bp_status file_next(file_reader *r, bp_json_event *event)
 {
     char where[600];
-    const bp_status status = bp_json_next(&r->json, event);
-    if (status != BP_OK) {
-        snprintf(where, sizeof where, "%s:%u", r->base->adapters, r->line);
-        bp_error_prefix(&r->error, where);
-        (void)report_error(&r->error);
+    if (bp_json_next(&r->json, event) == BP_OK) {
+        return BP_OK;
     }
-    return status;
+    snprintf(where, sizeof where, "%s:%u", r->base->adapters, r->line);
+    bp_error_prefix(&r->error, where);
+    (void)report_error(&r->error);
+    return BP_ERR_USAGE;
 }
 
 static void file_keep(file_reader *r, const char *text, size_t length)
@@ -141,7 +142,9 @@ static bp_status file_keep_items(file_reader *r, const char *key, bool object)
     for (;;) {
         BP_TRY(file_next(r, &event));
         if (event.kind == BP_JSON_ARRAY_END || event.kind == BP_JSON_OBJECT_END) {
-            return BP_OK;
+            return object || !first ? BP_OK
+                                    : file_wrong(r, key, "the list is empty", "[]",
+                                                 "one value at least, or null");
         }
         const char before = keyed ? '=' : SEPARATOR;
         if (!first) {

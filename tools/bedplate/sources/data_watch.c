@@ -77,9 +77,10 @@ bp_status data_watch_check(data_watch *watch, session *s, events *log)
             return bp_error_set(&s->error, BP_ERR_STORE, "data", words, file->path);
         }
         output_print(stderr,
-                     "bedplate: %s: %s; what it computes from here on may be of other data "
+                     "bedplate: %s%s%s: %s; what it computes from here on may be of other data "
                      "(--on-data-change)\n",
-                     file->path, words);
+                     watch->adapter != NULL ? watch->adapter : "",
+                     watch->adapter != NULL ? ": " : "", file->path, words);
         json_line *line = events_begin(log, "data-changed", s->runtime.steps);
         line_text(line, "file", file->path);
         line_count(line, "bytes_before", (uint64_t)file->was.st_size);

@@ -11,6 +11,7 @@ typedef struct data_watched data_watched;
 typedef struct data_watch {
     data_watched *files; /* allocated */
     uint32_t count;
+    const char *adapter; /* whose data they are, among several; NULL: it is alone */
 } data_watch;
 
 /* Notes size and time of each file that the sets were opened from, and of token files. A file that

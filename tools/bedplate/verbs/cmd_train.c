@@ -248,6 +248,7 @@ bp_status train_open(training *t)
     session *s = &t->s;
     const settings *set = s->set;
     BP_TRY(data_watch_begin(&t->watch, &t->data, &s->error));
+    t->watch.adapter = t->adapter;
     t->care.data = &t->watch;
     BP_TRY(train_ranks_compare(t));
     s->planned = tell_costs;
@@ -583,7 +584,9 @@ bp_status train_give_up(training *t, bp_status status)
     const bp_error first = t->s.error;
     if (whole && t->points.saved != t->s.runtime.steps &&
         service_save(&t->care, CHECKPOINT_BETWEEN, true) == BP_OK && ranks_leads(t->s.set)) {
-        output_print(stderr, "bedplate: step %" PRIu64 " is saved\n", t->s.runtime.steps);
+        output_print(stderr, "bedplate: %s%sstep %" PRIu64 " is saved\n",
+                     t->adapter != NULL ? t->adapter : "", t->adapter != NULL ? ": " : "",
+                     t->s.runtime.steps);
     }
     t->s.error = first;
     return status;
