@@ -227,10 +227,13 @@ static bp_status files_check(data_files *files, session *s)
     }
     BP_TRY(data_reading_check(s, files));
     BP_TRY(source_check(files, s));
-    return files->data.source.count > 0 || s->spec.config.vocabulary == 0
-               ? BP_OK
-               : bp_error_limit(&s->error, BP_ERR_DATA, where, "the data is empty: bytes",
-                                files->data.source.name, 0, BP_LIMIT_LEAST, 1);
+    if (files->data.source.count > 0 || s->spec.config.vocabulary == 0) {
+        return BP_OK;
+    }
+    const bool words = s->spec.config.task == BP_TASK_TOKENS;
+    return bp_error_limit(&s->error, BP_ERR_DATA, where,
+                          words ? "the data holds no tagged words" : "the data holds no document",
+                          files->data.source.name, 0, BP_LIMIT_LEAST, 1);
 }
 
 static bp_status open_files(data_set *set, data_files *files, session *s, const path_list *list,
