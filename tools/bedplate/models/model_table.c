@@ -127,8 +127,9 @@ bp_status model_task(const settings *set, bp_model_config *config, bp_error *err
         return BP_OK;
     }
     const bp_family *family = config->family;
-    if (bp_task_scores_samples(config->task) && family->language_class != NULL &&
-        family->judge_class == NULL) {
+    const char *language = family->language_class; /* an encoder's check has words of its own */
+    if (bp_task_scores_samples(config->task) && family->judge_class == NULL && language != NULL &&
+        strstr(language, "ForCausalLM") != NULL) {
         const bp_status status =
             bp_error_set(error, BP_ERR_USAGE, "model",
                          "transformers has no class for this task and family", "--task");
