@@ -71,6 +71,23 @@ $err" || ok=1
     check $ok "bedplate $* (exit $code, wanted $want and /$pattern/)" "$out$err"
 }
 
+# digest NAME OPTIONS..: trains with the script's ${common[@]} into $work/NAME; the state is in $state. same OPTIONS..: another such
+# run ends in the state $first.
+digest() {
+    local name=$1
+    shift
+    run train "${common[@]}" --output-dir "$work/$name" "$@"
+    state=$(json state_digest)
+    [[ $code -eq 0 && -n $state && $(json arena_bytes) == "$(json device_bytes_in_use)" ]]
+    check $? "train $*: in the bytes that were planned" "$out$err"
+}
+same() {
+    digest other "$@"
+    [[ $state == "$first" ]]
+    check $? "the same with $*" "$state for $first"
+    rm -rf "$work/other"
+}
+
 # json KEY: the value of a key in the last line of $out, quotes removed. Without ${out##*$'\n'}, whose time is quadratic: a
 # quarter of a second for a line of 26 KB.
 json() {

@@ -46,6 +46,10 @@ static bool is_taken(const bp_spec *spec)
 static bool takes(const bp_family *family, size_t task)
 {
     bp_spec spec = spec_of(family);
+    if (bp_task_scores_samples(tasks[task].task) && family->language_class != NULL &&
+        family->judge_class == NULL) {
+        return false; /* it could not be saved */
+    }
     spec.config.task = tasks[task].task;
     spec.config.classes = tasks[task].classes;
     if (tasks[task].task == BP_TASK_RECONSTRUCTION) {

@@ -11,8 +11,8 @@
 #define CHAIN_ROUNDS   8    /* times the dynamic programme is solved for one budget */
 #define CHAIN_MISSES   2    /* of these, times that it may find nothing */
 #define CHAIN_CLOSE    500  /* plans that leave less than this part of the budget are near enough */
-#define CHAIN_HOPE     50   /* nor is a layout looked for where a bound needs this part more */
-#define CHAIN_NEAR     10   /* nor is it tried where all named policies need this part more */
+#define CHAIN_NEAR     10   /* it is not tried where all named policies need this part more */
+#define LAYOUT_NEAR    50   /* a plan whose bound is this part above the budget is not laid out */
 #define CHUNK_SHARE    64   /* a shorter chunk must save this part of the arena */
 #define BATCH_SPLITS   64   /* most micro-batch sizes tried */
 #define QUICK_ACTIONS  1500 /* of the longest schedule that is planned for a first answer */
@@ -109,7 +109,7 @@ uint64_t fit_fixed_bytes(const fit_search *s)
 static bool fit_matters(const fit_search *s)
 {
     const bp_fit_try *best = &s->fit->best;
-    const uint64_t near = s->request->budget - s->request->budget / CHAIN_HOPE;
+    const uint64_t near = s->request->budget - s->request->budget / LAYOUT_NEAR;
     return !best->fits || s->candidate->report.lower_bound_bytes > near ||
            step_seconds(s->candidate, &s->request->rates) <= best->seconds;
 }
@@ -662,9 +662,8 @@ static bp_status lay_out_least(fit_search *s)
     return BP_OK;
 }
 
-/* No schedule needs less than others by more than CHAIN_HOPE says, so that what is beyond is not
- * asked for how well it can be laid out. Where the only question is whether it fits, a layout that
- * does will do. */
+/* What is beyond the budget by more than LAYOUT_NEAR is not asked for how well it can be laid out.
+ * Where the only question is whether it fits, a layout that does will do. */
 static bp_report_wish fit_wish(const bp_fit_request *request)
 {
     const bool free = request->free_policy || request->free_batch || request->free_chunk ||
@@ -672,7 +671,7 @@ static bp_report_wish fit_wish(const bp_fit_request *request)
     const uint64_t budget = request->budget;
     return request->first && !free
                ? (bp_report_wish){.limit = budget, .enough = budget}
-               : (bp_report_wish){.limit = bp_size_add(budget, budget / CHAIN_HOPE)};
+               : (bp_report_wish){.limit = bp_size_add(budget, budget / LAYOUT_NEAR)};
 }
 
 bp_status bp_fit_run(const bp_fit_request *request, void *memory, uint64_t bytes, bp_fit *fit,

@@ -6,20 +6,6 @@
 
 awk 'BEGIN { for (i = 0; i < 200; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 common=(--data "$work/text" --max-seq-length 16 --learning-rate 1e-2 --device host --quiet --json)
-digest() { # NAME OPTIONS..: a run's state
-    local name=$1
-    shift
-    run train "${common[@]}" --output-dir "$work/$name" "$@"
-    state=$(json state_digest)
-    [[ $code -eq 0 && -n $state && $(json arena_bytes) == "$(json device_bytes_in_use)" ]]
-    check $? "train $*: in the bytes that were planned" "$out$err"
-}
-same() { # OPTIONS..: the state of before
-    digest other "$@"
-    [[ $state == "$first" ]]
-    check $? "the same with $*" "$state for $first"
-    rm -rf "$work/other"
-}
 
 # Policies, threads, forms of the kernels, micro-batches, checkpoints; some layers have no experts.
 for model in tiny-qwen3-moe tiny-olmoe tiny-qwen2-moe tiny-glm4-moe; do
@@ -288,7 +274,7 @@ beside() { # MODEL ADAPTER OPTIONS..: the loss of the adapter there
     loss=$(json loss)
 }
 other_base() { # ADAPTER BITS FLOATS OPTIONS: what tells that the last evaluation had another base than the adapter's run
-    grep -qE "$1: the adapter was learned beside a base and experts of $2 bits, and beside $3 its .*\(eval --model .* $4 has such a base\)$" <<<"$err"
+    grep -qE "$1: the adapter was trained on a base and experts quantised to $2 bits; on $3 its .*\(eval --model .* $4 reads such a base\)$" <<<"$err"
 }
 run train --model tiny-qwen3-moe "${common[@]}" --max-steps 2 --output-dir "$work/mb"
 for how in '4 --load-in-4bit' '8 --load-in-8bit' '4 --load-in-4bit --bnb-4bit-quant-type fp4 --bnb-4bit-use-double-quant false --bnb-4bit-blocksize 32'; do
@@ -300,22 +286,22 @@ for how in '4 --load-in-4bit' '8 --load-in-8bit' '4 --load-in-4bit --bnb-4bit-qu
     check $? "export ${options[*]} names what stays as floats" "$out$err"
     beside mb ml "${options[@]}"
     there=$loss
-    [[ -n $there ]] && ! grep -q 'was learned beside' <<<"$err"
+    [[ -n $there ]] && ! grep -q 'was trained on' <<<"$err"
     check $? "${options[*]}: beside its own base" "$err"
     beside mq ml "${options[@]}"
-    [[ $loss == "$there" ]] && ! grep -q 'was learned beside' <<<"$err"
+    [[ $loss == "$there" ]] && ! grep -q 'was trained on' <<<"$err"
     check $? "${options[*]}: the same loss beside the exported base" "$loss for $there $err"
     beside mq ml
-    [[ $loss != "$there" ]] && other_base ml "$bits" 'other experts' "${options[*]}"
+    [[ $loss != "$there" ]] && other_base ml "$bits" 'experts in another form' "${options[*]}"
     check $? "${options[*]}: float experts are another base" "$loss for $there $err"
     beside mb ml
     other_base ml "$bits" 'float weights' "${options[*]}"
     check $? "${options[*]}: and so are floats" "$err"
     beside mb ml --load-in-4bit --bnb-4bit-blocksize 128
-    other_base ml "$bits" 'other experts' "${options[*]}"
+    other_base ml "$bits" 'experts in another form' "${options[*]}"
     check $? "${options[*]}: and another form" "$err"
     run export --model "$work/mq" --adapter "$work/ml" --merge --to "$work/mm"
-    [[ $code -eq 0 ]] && other_base ml "$bits" 'other experts' "${options[*]}"
+    [[ $code -eq 0 ]] && other_base ml "$bits" 'experts in another form' "${options[*]}"
     check $? "${options[*]}: merged, too" "$err"
     run plan --model "$work/mq" --lora-r 2 "${base[@]}"
     [[ $code -eq 0 && $out == *', frozen base in '*', experts as they are, '* ]]

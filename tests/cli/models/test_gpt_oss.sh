@@ -7,20 +7,6 @@
 awk 'BEGIN { for (i = 0; i < 200; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 awk '{ printf "{\"text\": \"%s\"}\n", $0 }' "$work/text" >"$work/texts.jsonl"
 common=(--data "$work/text" --max-seq-length 40 --learning-rate 1e-2 --device host --quiet --json)
-digest() { # NAME OPTIONS..: a run's state
-    local name=$1
-    shift
-    run train "${common[@]}" --output-dir "$work/$name" "$@"
-    state=$(json state_digest)
-    [[ $code -eq 0 && -n $state && $(json arena_bytes) == "$(json device_bytes_in_use)" ]]
-    check $? "train $*: in the bytes that were planned" "$out$err"
-}
-same() { # OPTIONS..: the state of before
-    digest other "$@"
-    [[ $state == "$first" ]]
-    check $? "the same with $*" "$state for $first"
-    rm -rf "$work/other"
-}
 
 # Policies, threads, forms of the kernels, micro-batches, packed rows, checkpoints. Windows (24) are shorter than rows.
 # verifies layers-2.7756

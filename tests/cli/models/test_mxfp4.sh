@@ -18,7 +18,7 @@ evaluate() { # NAME OPTIONS..: its loss is transformers'
 }
 evaluate base
 packed=$(json arena_bytes)
-evaluate base --kernels portable
+evaluate base --kernels "$other_kernels"
 evaluate base --dequantize
 [[ $packed -gt 0 && $packed -lt $(json arena_bytes) ]]
 check $? 'blocks take fewer bytes than floats' "$packed $(json arena_bytes)"
@@ -39,7 +39,7 @@ train() { # OPTIONS..
 }
 train --dequantize
 floats=$state floats_bytes=$bytes
-for how in '--gradient-checkpointing none --threads 1' '--gradient-checkpointing full --threads 2 --kernels portable' \
+for how in '--gradient-checkpointing none --threads 1' "--gradient-checkpointing full --threads 2 --kernels $other_kernels" \
     '--gradient-checkpointing memory-poor --poison' "--offload file:$disk/file:64MiB --offload-buffered --gradient-checkpointing full" \
     '--per-device-train-batch-size 1 --gradient-accumulation-steps 2'; do
     read -ra options <<<"$how"
@@ -60,7 +60,7 @@ for how in '--target-modules q_proj' '--load-in-4bit --target-modules q_proj,v_p
     read -ra options <<<"$how"
     train "${options[@]}" --gradient-checkpointing none --threads 1
     first=$state
-    train "${options[@]}" --gradient-checkpointing full --threads 2 --kernels portable
+    train "${options[@]}" --gradient-checkpointing full --threads 2 --kernels "$other_kernels"
     [[ $state == "$first" ]]
     check $? "the same bits with $how" "$state for $first"
 done
@@ -80,13 +80,13 @@ check $? 'exported, a directory of floats' "$out$err"
 train --load-in-4bit
 run eval "${common[@]}" --adapter "$work/out" --load-in-4bit --json
 loss=$(json loss)
-[[ -n $loss ]] && ! grep -q 'was learned beside' <<<"$err"
+[[ -n $loss ]] && ! grep -q 'was trained on' <<<"$err"
 check $? 'blocks stay beside dense layers in 4 bits' "$err"
 run export --model "$golden" --load-in-4bit --to "$work/dense"
 [[ $code -eq 0 ]] && grep -q 'dense: experts are written as floats$' <<<"$err"
 check $? 'exported with dense layers in 4 bits' "$out$err"
 run eval --model "$work/dense" "${common[@]:2}" --adapter "$work/out" --json
-[[ $(json loss) == "$loss" ]] && grep -q 'has such a base, unless its experts were in blocks of MXFP4)$' <<<"$err"
+[[ $(json loss) == "$loss" ]] && grep -q 'reads such a base, unless its experts were in blocks of MXFP4)$' <<<"$err"
 check $? 'which is the same base' "$loss $(json loss) $err"
 
 # Experts of float files in 4 and in 8 bits.
@@ -100,7 +100,7 @@ for model in tiny-qwen3-moe tiny-gpt-oss tiny-mixtral tiny-qwen2-moe tiny-olmoe 
         rm -rf "$work/a" "$work/b"
         run train "${own[@]}" "${options[@]}" --output-dir "$work/a" --gradient-checkpointing none --threads 1
         first=$(json state_digest) bytes=$(json arena_bytes) loss=$(json mean_loss)
-        run train "${own[@]}" "${options[@]}" --output-dir "$work/b" --gradient-checkpointing full --threads 2 --kernels portable
+        run train "${own[@]}" "${options[@]}" --output-dir "$work/b" --gradient-checkpointing full --threads 2 --kernels "$other_kernels"
         [[ -n $first && $(json state_digest) == "$first" ]]
         check $? "$model $how: the same bits" "$first $(json state_digest) $err"
         rm -rf "$work/b"

@@ -7,20 +7,6 @@
 awk 'BEGIN { for (i = 0; i < 200; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 awk '{ printf "{\"text\": \"%s\"}\n", $0 }' "$work/text" >"$work/texts.jsonl"
 common=(--data "$work/text" --max-seq-length 40 --learning-rate 1e-2 --device host --quiet --json)
-digest() { # NAME OPTIONS..: a run's state
-    local name=$1
-    shift
-    run train "${common[@]}" --output-dir "$work/$name" "$@"
-    state=$(json state_digest)
-    [[ $code -eq 0 && -n $state && $(json arena_bytes) == "$(json device_bytes_in_use)" ]]
-    check $? "train $*: in the bytes that were planned" "$out$err"
-}
-same() { # OPTIONS..: the state of before
-    digest other "$@"
-    [[ $state == "$first" ]]
-    check $? "the same with $*" "$state for $first"
-    rm -rf "$work/other"
-}
 
 # Policies, threads, forms of the kernels, micro-batches, packed rows, checkpoints.
 # verifies layers-2.7756
@@ -28,7 +14,7 @@ for model in tiny-qwen3.5 tiny-qwen3-next; do
     whole=(--model "$model" --max-steps 4 --per-device-train-batch-size 4)
     digest "$model" "${whole[@]}" --gradient-checkpointing none --threads 1 --save-dtype fp32
     first=$state
-    for how in '--gradient-checkpointing full --threads 2' '--gradient-checkpointing every:2 --kernels portable' \
+    for how in '--gradient-checkpointing full --threads 2' "--gradient-checkpointing every:2 --kernels $other_kernels" \
         '--gradient-checkpointing selective:norm,swiglu,attention --poison' '--gradient-checkpointing memory-poor' \
         '--gradient-release' '--sequence-chunk 8'; do
         read -ra options <<<"$how"
@@ -45,7 +31,7 @@ for how in --packing --bf16 '--optim muon' '--load-in-4bit --lora-r 2 --target-m
     digest "form" --model tiny-qwen3.5 --max-steps 4 --per-device-train-batch-size 4 "${options[@]}" --threads 1
     first=$state
     same --model tiny-qwen3.5 --max-steps 4 --per-device-train-batch-size 4 "${options[@]}" --threads 2 \
-        --gradient-checkpointing full --kernels portable
+        --gradient-checkpointing full --kernels "$other_kernels"
     rm -rf "$work/form"
 done
 

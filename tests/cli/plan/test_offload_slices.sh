@@ -50,24 +50,26 @@ same() {
 
 # 1,088 = 17 x 64 and 4,104 = 64 x 64 + 8: neither is a multiple of a slice, nor of a tile.
 model wide 1088 4104 ', "attention_bias": true, "mlp_bias": true'
-same wide "${lora[@]}"
 same wide "${lora[@]}" --bf16
-same wide "${lora[@]}" --fp16 --validation-split 0.1 --eval-steps 1
-same wide "${lora[@]}" --load-in-8bit --bf16
 same wide "${lora[@]}" --load-in-8bit --gradient-accumulation-steps 2
+if long_form; then
+    same wide "${lora[@]}"
+    same wide "${lora[@]}" --fp16 --validation-split 0.1 --eval-steps 1
+    same wide "${lora[@]}" --load-in-8bit --bf16
+fi
 same wide --bf16 --gradient-release --optim adamw_8bit
 # Codes of 4 bits that are 4 MiB and more.
 model wider 1088 8256 ""
 same wider "${lora[@]}" --load-in-4bit --bf16
 model ragged 1088 8264 ""
-same ragged "${lora[@]}" --load-in-4bit --bnb-4bit-use-double-quant false --gradient-checkpointing memory-poor
+! long_form || same ragged "${lora[@]}" --load-in-4bit --bnb-4bit-use-double-quant false --gradient-checkpointing memory-poor
 # Blocks of a GGUF file, which rows are whole numbers of.
 model blocks 1088 4128 ""
 run train --model "$work/blocks" "${common[@]}" --max-steps 1 --output-dir "$work/trained"
 run export --model "$work/trained" --save-quant q8_0 --to "$work/blocks.gguf"
 check $code "a file with packed weights" "$out$err"
 same blocks.gguf "${lora[@]}" --bf16
-same blocks.gguf "${lora[@]}"
+! long_form || same blocks.gguf "${lora[@]}"
 # Ten blocks in the proportions of Llama 3 70B, with everything below that can be.
 layers=10
 model ten 512 2304 ""

@@ -45,7 +45,7 @@ run train --model "$work/base" "${common[@]}" --max-steps 2 --lora-r 4 --load-in
 expect 0 '\(hf, types as they were\)' export --model "$work/base" --to "$work/plain"
 expect 0 '\(hf, codes of 4 or 8 bits, other types as they were\)' export --model "$work/base" --load-in-4bit --to "$work/codes"
 expect 0 '\(hf, codes of 4 or 8 bits, other types as they were\)' export --model "$work/codes" --to "$work/codes-2"
-other='the adapter was learned beside a base of 4 bits'
+other='the adapter was trained on a base quantised to 4 bits'
 run export --model "$work/codes" --adapter "$work/adapter" --merge --to "$work/same"
 grep -q '(hf, quantised tensors as floats, other types as they were)' <<<"$out" && ! grep -q "$other" <<<"$err"
 check $? "merged into the base that it was learned beside" "$out$err"

@@ -280,7 +280,7 @@ static bp_quantised recorded_form(const char *directory)
                                                                : BP_QUANTISED_NONE;
 }
 
-/* export writes no experts in codes, so the base of a mixture is quantised while it is read. A
+/* export writes no quantised experts, so the base of a mixture is quantised while it is read. A
  * record does not have that a file's blocks stayed, as gpt-oss' do beside these options. */
 void adapter_say_base(const settings *set, const bp_spec *spec)
 {
@@ -293,19 +293,20 @@ void adapter_say_base(const settings *set, const bp_spec *spec)
         return;
     }
     if (!mixes) {
-        output_print(
-            stderr,
-            "bedplate: %s: the adapter was learned beside a base of %d bits, and beside float "
-            "weights its loss is another one (export --load-in-%dbit writes such a base)\n",
-            set->adapter, bits, bits);
+        output_print(stderr,
+                     "bedplate: %s: the adapter was trained on a base quantised to %d bits; on "
+                     "float weights "
+                     "its loss differs (export --load-in-%dbit writes such a base)\n",
+                     set->adapter, bits, bits);
         return;
     }
-    output_print(stderr,
-                 "bedplate: %s: the adapter was learned beside a base and experts of %d bits, and "
-                 "beside %s its loss is another one (eval --model %s %s has such a base%s)\n",
-                 set->adapter, bits, floats ? "float weights" : "other experts", set->model,
-                 quantised_options(form, words),
-                 strcmp(spec->config.family->model_type, "gpt_oss") == 0
-                     ? ", unless its experts were in blocks of MXFP4"
-                     : "");
+    output_print(
+        stderr,
+        "bedplate: %s: the adapter was trained on a base and experts quantised to %d bits; "
+        "on %s its loss differs (eval --model %s %s reads such a base%s)\n",
+        set->adapter, bits, floats ? "float weights" : "experts in another form", set->model,
+        quantised_options(form, words),
+        strcmp(spec->config.family->model_type, "gpt_oss") == 0
+            ? ", unless its experts were in blocks of MXFP4"
+            : "");
 }

@@ -105,7 +105,7 @@ typedef struct bp_family {
     size_t row_count;
     bp_task task;               /* of files whose architectures do not judge */
     const char *language_class; /* of architectures; NULL: the file has none */
-    const char *judge_class;    /* of samples */
+    const char *judge_class;    /* of samples; NULL: a classifier has no class to be saved as */
     const char *token_class;    /* of tokens; NULL, as the next: it has none */
     const char *answer_class;
 
