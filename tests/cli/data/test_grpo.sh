@@ -104,6 +104,17 @@ check $? "replayed" "$out$err"
 run "${rloo[@]}" --beta 0.5 --output-dir "$work/l" --overwrite-output-dir
 [[ $(state) != "$plain" ]]
 check $? "the divergence changes what is learned"
+# REINFORCE++ has it in the reward of each token.
+# verifies policy-4.80d1
+tokens=("${how[@]}" --loss-type reinforce_plus_plus --lora-r 4 --num-iterations 2 --save-steps 2 --max-steps 6)
+run "${tokens[@]}" --output-dir "$work/l" --overwrite-output-dir
+plain=$(state)
+run "${tokens[@]}" --beta 0.5 --json --logging-steps 2 --output-dir "$work/l" --overwrite-output-dir
+[[ $code -eq 0 && -n $plain && $(state) != "$plain" ]] && grep -q '"kl": *-*[0-9.e-]*[1-9]' <<<"$out"
+check $? "--loss-type reinforce_plus_plus --beta" "$out$err"
+run replay "$work/l"
+[[ $code -eq 0 ]] && grep -q '^6 of 6 steps proven' <<<"$out"
+check $? "replayed" "$out$err"
 run "${how[@]}" --loss-type cispo --num-iterations 2 --max-steps 2 --json --logging-steps 2 --output-dir "$work/l" --overwrite-output-dir
 grep -q '"cispo_clip_ratio"' <<<"$out" && ! grep -q '"clip_ratio' <<<"$out"
 check $? "cispo's clipping" "$out$err"
@@ -356,7 +367,6 @@ P
 no 5 '--ref-model: a log-probability of the reference is not finite' --beta 0.1 --ref-model "$work/wild"
 no 2 '--beta: the reference is the model as it begins, so it needs a directory with weights' --beta 0.1
 no 2 '--ref-model: a reference needs --beta above 0' --ref-model "$work/warm"
-no 2 '--beta: this loss type' --beta 0.1 --lora-r 2 --loss-type reinforce_plus_plus
 no 2 '--beta: a loss of pairs compares them with the reference' --loss-type online_dpo --lora-r 2 --beta 0
 no 2 '--beta: the reference is the model as it begins' --loss-type online_ipo
 no 2 '--top-entropy-quantile: a loss of pairs' --loss-type online_dpo --lora-r 2 --top-entropy-quantile 0.5
@@ -385,7 +395,7 @@ same() {
     check $? "and by plan without data: $*" "$out$err"
 }
 for wrong in "--reward nonsense" "--reward-weights 1,2,3" "--reward-command true --reward-on-failure never" "--loss-type rloo --delta 2" \
-    "--loss-type reinforce_plus_plus --beta 0.1 --lora-r 2" "--mask-truncated-completions" "--num-generations 7" "--temperature 0" "--packing" \
+    "--mask-truncated-completions" "--num-generations 7" "--temperature 0" "--packing" \
     "--num-iterations 3 --save-steps 4" "--ref-model $work/warm" "--slots 0" "--lora-r 2 --lora-dropout 0.1" "--loss-type online_dpo --lora-r 2 --epsilon 0.1" \
     "--metric-for-best-model reward" "--greater-is-better true" "--eval-strategy steps --eval-steps 1" "--eval-strategy epoch"; do
     # shellcheck disable=SC2086

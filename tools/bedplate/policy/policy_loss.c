@@ -46,7 +46,7 @@ unsigned policy_rule_reads(const policy_rule *rule)
 
 bool policy_rule_rewards_divergence(const policy_rule *rule)
 {
-    return rule->baseline == POLICY_OTHERS;
+    return rule->baseline == POLICY_OTHERS || rule->baseline == POLICY_ALL;
 }
 
 const policy_rule *policy_rule_find(const char *name)
@@ -144,13 +144,13 @@ static void note_clipping(const policy_numbers *n, double a, double rho, double 
 static void row_loss(const policy_numbers *n, const policy_rows *rows, uint32_t i, double share,
                      double *slopes, policy_loss_metrics *metrics)
 {
-    const double a = (double)rows->advantages[i];
     const uint32_t first = rows->first[i], count = row_tokens(rows, i);
     const bool whole = n->rule->level != POLICY_TOKEN;
     double moves = 1.0, low = 0.0, high = 0.0, together = 0.0;
     double rho = whole ? sequence_ratio(n, rows, i, &moves) : 1.0;
     for (uint32_t t = first; t < first + count; t++) {
         const double x = rows->x[t];
+        const double a = (double)(rows->returns != NULL ? rows->returns[t] : rows->advantages[i]);
         double of_rho, of_kl[2] = {0.0, 0.0}, kl = 0.0;
         if (!whole) {
             rho = rows->old != NULL ? bp_exp(x - rows->old[t]) : 1.0;
@@ -369,6 +369,36 @@ void policy_charge_divergence(const policy_rows *rows, double beta, const double
         charged[i] = rewards[i] - beta * sum;
         all += sum;
         tokens += count;
+    }
+    *mean = tokens > 0 ? all / (double)tokens : 0.0;
+}
+
+void policy_token_advantages(policy_scale scale, const policy_rows *rows, uint32_t each,
+                             double beta, const double *rewards, double *returns, float *to,
+                             double *mean)
+{
+    double all = 0.0, middle, batch, std, unused;
+    uint64_t tokens = 0;
+    for (uint32_t i = 0; i < rows->count; i++) {
+        const uint32_t first = rows->first[i], count = row_tokens(rows, i);
+        double rest = 0.0;
+        for (uint32_t t = rows->first[i + 1]; t-- > first;) {
+            rest += rows->x[t] - rows->ref[t];
+            returns[t] = count > 0 ? rewards[i] - beta * rest : (double)NAN;
+        }
+        all += count > 0 ? rest : 0.0;
+        tokens += count;
+    }
+    policy_mean(returns, rows->first[rows->count], 1, &middle, &batch);
+    for (uint32_t i = 0; i < rows->count; i += each) {
+        const uint32_t begin = rows->first[i], end = rows->first[i + each];
+        policy_mean(returns + begin, end - begin, 1, &unused, &std);
+        const double by = scale == POLICY_SCALE_NONE    ? 1.0
+                          : scale == POLICY_SCALE_BATCH ? batch + 1e-4
+                                                        : std + 1e-4;
+        for (uint32_t t = begin; t < end; t++) {
+            to[t] = isnan(returns[t]) ? 0.0f : (float)((returns[t] - middle) / by);
+        }
     }
     *mean = tokens > 0 ? all / (double)tokens : 0.0;
 }

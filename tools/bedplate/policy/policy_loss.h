@@ -81,7 +81,8 @@ bool policy_rule_pairs(const policy_rule *rule);
 /* The POLICY_READS_ of it: other bounds and scales would do nothing. */
 unsigned policy_rule_reads(const policy_rule *rule);
 
-/* Whether its divergence is part of the reward: RLOO's, of which TRL takes old - ref, summed. */
+/* Whether its divergence is part of the reward: RLOO's, of which TRL takes old - ref, summed, and
+ * REINFORCE++'s, of which each token has what follows it. */
 bool policy_rule_rewards_divergence(const policy_rule *rule);
 
 /* The rule of a word; NULL: there is none. */
@@ -105,8 +106,9 @@ typedef struct policy_rows {
     const double *old; /* NULL: x, so rho is 1 */
     const double *ref; /* NULL: beta is 0 */
     const float *advantages;
-    const bool *masked; /* those whose tokens do not count; NULL: none */
-    const bool *dull;   /* (tokens) those whose l does not count, but the divergence; NULL: none */
+    const float *returns; /* (tokens) in their place, where each token has its own; else NULL */
+    const bool *masked;   /* those whose tokens do not count; NULL: none */
+    const bool *dull; /* (tokens) those whose l does not count, but the divergence; NULL: none */
 } policy_rows;
 
 /* Means over tokens that count; clipping at the sequence level over completions, masked ones too.
@@ -154,6 +156,16 @@ void policy_advantages(const policy_rule *rule, policy_scale scale, const double
  * its tokens that count. `mean`: that of a token. Of the other members of rows none is read. */
 void policy_charge_divergence(const policy_rows *rows, double beta, const double *rewards,
                               double *charged, double *mean);
+
+/* Advantages of tokens (REINFORCE++, arXiv 2501.03262): the return of token t is the completion's
+ * reward less beta times the sum of x - ref over t and the tokens behind it. to[t]: the return less
+ * the mean of all, divided as policy_advantages divides; mean and deviations are over tokens that
+ * count. 0 for others, and where the reward is not a number. `each`: completions of a group.
+ * `returns`: room for a number of each token. `mean`: the divergence of a token. Of the other
+ * members of rows `masked` is read. */
+void policy_token_advantages(policy_scale scale, const policy_rows *rows, uint32_t each,
+                             double beta, const double *rewards, double *returns, float *to,
+                             double *mean);
 
 /* Mean and standard deviation (ddof 1) of those values that are numbers, `pitch` apart. */
 void policy_mean(const double *values, uint32_t count, uint32_t pitch, double *mean, double *std);

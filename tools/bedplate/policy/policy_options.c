@@ -218,12 +218,6 @@ static bp_status policy_refuse(session *s)
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
                             "a loss of pairs is over whole completions", "--top-entropy-quantile");
     }
-    if (set->beta > 0.0 && rule != NULL && rule->baseline == POLICY_ALL) {
-        return bp_error_set(&s->error, BP_ERR_USAGE, where,
-                            "this loss type has its divergence in the reward of each token, which "
-                            "is not computed; expected 0",
-                            "--beta");
-    }
     if (rule != NULL) {
         BP_TRY(policy_check_reads(s, rule));
     }

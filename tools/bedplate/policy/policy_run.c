@@ -159,6 +159,12 @@ bp_status policy_open(policy_run *p, session *s)
     return BP_OK;
 }
 
+/* Whether each token has an advantage of its own. */
+static bool policy_by_token(const policy_run *p)
+{
+    return p->numbers.beta > 0.0 && p->numbers.rule->baseline == POLICY_ALL;
+}
+
 static void policy_place(policy_run *p, bp_arena *at)
 {
     const uint64_t n = p->count, tokens = n * p->choice.most;
@@ -173,6 +179,7 @@ static void policy_place(policy_run *p, bp_arena *at)
     p->scores = bp_arena_take(at, n * REWARD_FUNCTIONS_MAX, sizeof *p->scores);
     p->totals = bp_arena_take(at, n, sizeof *p->totals);
     p->advantages = bp_arena_take(at, n, sizeof *p->advantages);
+    p->returns = policy_by_token(p) ? bp_arena_take(at, tokens, sizeof *p->returns) : NULL;
     p->masked = bp_arena_take(at, n, sizeof *p->masked);
     p->entropies = bp_arena_take(at, tokens, sizeof *p->entropies);
     p->top = p->s->set->policy_top_entropy;
@@ -453,15 +460,22 @@ static void policy_gather(policy_run *p)
 static void policy_compare(policy_run *p)
 {
     double *compared = p->totals;
+    const policy_rows rows = {
+        .count = p->count, .first = p->first, .x = p->old, .ref = p->ref, .masked = p->masked};
     policy_mean(p->totals, p->count, 1, &p->spread.mean, &p->spread.std);
-    if (p->ref != NULL && policy_rule_rewards_divergence(p->numbers.rule)) {
+    if (p->ref != NULL && policy_rule_rewards_divergence(p->numbers.rule) && !policy_by_token(p)) {
         compared = p->x;
-        const policy_rows rows = {
-            .count = p->count, .first = p->first, .x = p->old, .ref = p->ref, .masked = p->masked};
         policy_charge_divergence(&rows, p->numbers.beta, p->totals, compared, &p->charged);
     }
     policy_advantages(p->numbers.rule, p->scale, compared, p->groups, p->choice.generations,
                       p->slopes, p->advantages, &p->spread);
+    if (policy_by_token(p)) {
+        policy_token_advantages(p->scale, &rows, p->choice.generations, p->numbers.beta, p->totals,
+                                p->slopes, p->returns, &p->charged);
+        for (uint32_t i = 0; i < p->count; i++) { /* of its first token, for the record */
+            p->advantages[i] = p->first[i] < p->first[i + 1] ? p->returns[p->first[i]] : 0.0f;
+        }
+    }
 }
 
 /* What an evaluation of the completions goes on with. */
@@ -627,6 +641,7 @@ bp_status policy_prepare(policy_run *p, uint64_t step)
                               .old = first ? NULL : p->old,
                               .ref = charged ? NULL : p->ref,
                               .advantages = p->advantages,
+                              .returns = p->returns,
                               .masked = p->masked,
                               .dull = p->dull};
     policy_loss(&p->numbers, &rows, p->slopes, &p->metrics);

@@ -55,6 +55,7 @@ struct policy_run {
     double *scores;           /* (count, rewards) */
     double *totals;           /* (count) */
     float *advantages;
+    float *returns; /* (tokens): their advantages, where each has its own; else NULL */
     bool *masked;
     float *entropies; /* (tokens), of the policy that sampled */
     double top;       /* the share of tokens that count, by their entropy; 1: all */

@@ -368,7 +368,8 @@ static void on_policy_the_slope_is_the_advantage(void **state)
     static const float advantages[] = {1.5f, -0.5f, 0.25f, 0.0f};
     static const bool masked[] = {false, true, false, false};
     const policy_numbers numbers = {policy_rule_find("dapo"), .2, .2, 0, 0, true, 8, 2};
-    const policy_rows rows = {4, first, x, NULL, NULL, advantages, masked, NULL};
+    const policy_rows rows = {
+        .count = 4, .first = first, .x = x, .advantages = advantages, .masked = masked};
     double slopes[TOKENS];
     policy_loss_metrics metrics;
     (void)state;
@@ -403,6 +404,61 @@ static void advantages_are_spread_as_asked(void **state)
     policy_advantages(rloo, POLICY_SCALE_NONE, rewards, 1, 4, centered, a, &s);
     near((double)a[0], 1 - 1.0 / 3, 1e-7);
     near((double)a[1], -2.0 / 3, 1e-7);
+}
+
+/* The first completion has rewards of tokens 1 - 0.5 * (sums of x - ref from the end), the second
+ * 0 - those; mean and deviation by hand, over the six tokens that count. The third is masked, the
+ * fourth without a reward.
+ * verifies policy-2.1ec5 */
+static void tokens_have_returns_of_their_own(void **state)
+{
+    static const uint32_t at[] = {0, 3, 6, 8, 9};
+    static const double here[] = {-1, -2, -3, -1, -1, -1, -5, -5, -4};
+    static const double there[] = {-2, -2, -1, -1.5, -2, -1, -1, -1, -1};
+    static const double of[] = {1, 0, 7, (double)NAN};
+    static const bool hidden[] = {false, false, true, false};
+    /* x - ref: 1 0 -2 | .5 1 0; from the end: -1 -2 -2 | 1.5 1 0 */
+    static const double right[] = {1.5, 2, 2, -.75, -.5, 0};
+    const policy_rows rows = {.count = 4, .first = at, .x = here, .ref = there, .masked = hidden};
+    double room[9], mean, sum = 0, squares = 0;
+    float to[9];
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        sum += right[i] / 6;
+    }
+    for (int i = 0; i < 6; i++) {
+        squares += (right[i] - sum) * (right[i] - sum);
+    }
+    policy_token_advantages(POLICY_SCALE_NONE, &rows, 2, 0.5, of, room, to, &mean);
+    for (int i = 0; i < 6; i++) {
+        near((double)to[i], right[i] - sum, 1e-6);
+    }
+    assert_true(to[6] == 0 && to[7] == 0 && to[8] == 0);
+    near(mean, (1 - 2 + 1.5 + (-4 + 1)) / 7, 1e-15); /* the fourth's token counts as one */
+    policy_token_advantages(POLICY_SCALE_BATCH, &rows, 2, 0.5, of, room, to, &mean);
+    near((double)to[1], (2 - sum) / (sqrt(squares / 5) + 1e-4), 1e-6);
+    policy_token_advantages(POLICY_SCALE_GROUP, &rows, 2, 0.5, of, room, to, &mean);
+    near((double)to[4], (-.5 - sum) / (sqrt(squares / 5) + 1e-4), 1e-6);
+}
+
+/* The loss takes them, and so do its slopes: a ratio of 1 has the slope -A / tokens.
+ * verifies policy-2.1ec5 */
+static void returns_are_learned(void **state)
+{
+    static const float of[] = {1, -2, 3, 0, .5f, 1, 1, 2, 4, -1}, none[] = {0, 0, 0, 0};
+    const policy_numbers numbers = {.rule = policy_rule_find("reinforce_plus_plus"),
+                                    .epsilon = .2,
+                                    .epsilon_high = .2,
+                                    .longest = 8};
+    const policy_rows rows = {
+        .count = 4, .first = first, .x = x, .advantages = none, .returns = of};
+    double slopes[TOKENS];
+    policy_loss_metrics metrics;
+    (void)state;
+    policy_loss(&numbers, &rows, slopes, &metrics);
+    for (int t = 0; t < TOKENS; t++) {
+        near(slopes[t], -(double)of[t] / TOKENS, 1e-15);
+    }
 }
 
 static const struct trl_loss {
@@ -514,6 +570,8 @@ int main(void)
         cmocka_unit_test(pairs_are_the_best_and_the_worst),
         cmocka_unit_test(on_policy_the_slope_is_the_advantage),
         cmocka_unit_test(advantages_are_spread_as_asked),
+        cmocka_unit_test(tokens_have_returns_of_their_own),
+        cmocka_unit_test(returns_are_learned),
         cmocka_unit_test(every_loss_type_is_that_of_trl),
         cmocka_unit_test(advantages_are_those_of_trl),
         cmocka_unit_test(loss_types_have_the_scale_of_their_trainers),
