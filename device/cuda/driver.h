@@ -136,6 +136,7 @@ typedef struct bp_cu_operand {
 #define BP_CU_ATTACH_GLOBAL 1u
 /* CUfunction_attribute */
 #define BP_CU_FUNCTION_LOCAL_BYTES  3
+#define BP_CU_FUNCTION_REGISTERS    4
 #define BP_CU_FUNCTION_SHARED_MOST  8
 #define BP_CU_FUNCTION_SHARED_SHARE 9 /* of the first cache, in hundredths: a hint */
 /* CUmemorytype */

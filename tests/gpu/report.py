@@ -27,6 +27,8 @@ def main():
             print("| %s | %s | %.1f | %s |" % (row["name"], cell(row), row["seconds"], figures))
         print()
         for row in rows:
+            if row.get("differs"):
+                print("%s:\n\n%s\n" % (row["name"], "\n".join("    " + line for line in row["differs"])))
             said = row.get("said", "").strip()
             if said and (row["code"] != 0 or row["name"].startswith(("PyTorch", "gpu_kernels", "devices"))):
                 print("%s:\n\n%s\n" % (row["name"], "\n".join("    " + line for line in said.split("\n"))))

@@ -20,6 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -98,6 +99,7 @@ class Visit:
                 figures = ", ".join("%s %s" % item for item in row.get("figures", {}).items())
                 lines.append("%s: %s, %.1f s%s" % (row["name"], state, row["seconds"],
                                                     "; " + figures if figures else ""))
+                lines += ["    " + line for line in row.get("differs", [])]
                 if row["code"] not in (0, None):
                     lines += ["    " + line for line in row.get("said", "").split("\n")[-12:] if line]
         return "\n".join(lines)
@@ -144,6 +146,7 @@ def tests(visit, names, limit):
             more = {"BP_TEST_SHORT": "1"}
             more["LD_LIBRARY_PATH"] = os.path.join(HERE, "lib")
         row = visit.run(name, limit, [SUITE, name], **more)
+        row["differs"] = re.findall(r"^differs: .*$", row.get("all", ""), re.M)[:40]
         row["figures"] = {"failed": len(set(re.findall(r"^\[  FAILED  \] \w+$", row.get("all", ""), re.M))),
                           "passed": len(re.findall(r"^\[       OK \]", row.get("all", ""), re.M))}
 
@@ -159,10 +162,50 @@ def last_tests(visit):
            "test_device_training", "test_ranks", "test_flip", "test_random_pending", "test_nccl"], 120)
 
 
+class Memory:
+    """The most bytes of the GPU that are in use while something runs, less those before; where nvidia-smi is."""
+
+    def __init__(self):
+        self.most = self.before = self.used()
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+
+    @staticmethod
+    def used():
+        try:
+            said = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=10, check=True).stdout
+            return int(said.split()[0]) << 20
+        except (OSError, ValueError, IndexError, subprocess.SubprocessError):
+            return None
+
+    def watch(self):
+        while self.most is not None and not self.over.wait(0.2):
+            now = self.used()
+            self.most = max(self.most, now) if now is not None else self.most
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *unused):
+        self.over.set()
+        self.thread.join()
+
+
 def step(visit, name, device, words):
-    row = visit.run("%s, %s" % (name, device), 60, [PROGRAM, "bench", "step", "--model", name, "--bf16",
-                                                   "--dropout", "0", "--json", "--device", device] + words)
+    with Memory() as memory:
+        row = bench_step(visit, name, device, words)
+    if memory.most is not None and "figures" in row:
+        row["figures"]["gpu_bytes_measured"] = memory.most - memory.before
+
+
+def bench_step(visit, name, device, words):
+    bits = ", 4 bits" if "--load-in-4bit" in words else ""
+    row = visit.run("%s, %s%s" % (name, device, bits), 60, [PROGRAM, "bench", "step", "--model", name, "--bf16", "--dropout",
+                                                            "0", "--json", "--device", device] + words)
     lines_of_json(row, ("tokens_per_second", "ms_per_step", "gflops", "arena_bytes", "kernels"))
+    return row
 
 
 def batch(rows, length, *more):
@@ -187,6 +230,8 @@ def large_steps(visit):
     step(visit, "gpt2-xl", "cuda", batch(16, 1024, *chunk))
     step(visit, "llama-3.2-1b", "cuda", batch(8, 2048, *chunk))
     step(visit, "llama-3-8b", "cuda", batch(1, 2048, "--gradient-checkpointing", "full", *chunk))
+    step(visit, "llama-3-8b", "cuda", batch(4, 2048, "--gradient-checkpointing", "full", "--load-in-4bit",
+                                            "--lora-r", "16", "--target-modules", "all-linear", *chunk))
 
 
 def digests(visit):
@@ -213,7 +258,8 @@ def digests(visit):
 
 def kernels(visit):
     side = ["16", "1"] if visit.rehearse else ["4096", "10"]
-    visit.run("gpu_kernels", 90, [os.path.join(HERE, "tools/bench/gpu_kernels")] + side)
+    for section in ("shapes", "modules", "attention", "memory", "tiles", "products"):
+        visit.run("gpu_kernels " + section, 40, [os.path.join(HERE, "tools/bench/gpu_kernels")] + side + [section])
 
 
 TORCH = """

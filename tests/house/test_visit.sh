@@ -30,7 +30,7 @@ script() { # PATH LINE..
 visit() { python3 bundle/visit.py --rehearse --out out "$@"; }
 member() { python3 -c "import json; print($1)" <out/gpu.json; }
 
-script tests/unit/device/cuda/suite 'echo "[       OK ] one"; echo "[  FAILED  ] two"; exit 1'
+script tests/unit/device/cuda/suite 'echo "[       OK ] one"; echo "differs: matmul, tile 1: c: 3 of 9 elements"; echo "[  FAILED  ] two"; exit 1'
 script tools/bench/gpu_kernels 'echo kernels'
 script bedplate 'case $1 in' 'devices) echo "compiled in 1.25 s";;' \
     'bench) echo "{\"tokens_per_second\": 12345, \"other\": 1}";;' 'train) echo "{\"state_digest\": \"abc1\"}";;' esac
@@ -39,6 +39,8 @@ expect "a failed test is the exit code" 1 $?
 expect "groups in their order" "== environment" "$(head -2 out/gpu.txt)"
 expect "what a test said" "test_driver: FAILED, 1" "$(cat out/gpu.txt)"
 expect "how many" "failed 1, passed 1" "$(cat out/gpu.txt)"
+expect "what differs, and where" "    differs: matmul, tile 1: c: 3 of 9" "$(cat out/gpu.txt)"
+expect "on the page too" "    differs: matmul, tile 1: c: 3 of 9" "$(python3 bundle/report.py out/gpu.json)"
 expect "later groups are made" "tokens_per_second 12345" "$(cat out/gpu.txt)"
 expect "seconds of compiling" "jit seconds 1.25" "$(cat out/gpu.txt)"
 expect "digests that agree" "and of one that was resumed: ok" "$(cat out/gpu.txt)"
@@ -59,7 +61,7 @@ began=$SECONDS
 visit --seconds 6 --groups environment,steps,kernels >/dev/null
 expect "no time is no failure" 0 $?
 expect "one that hangs is ended" "took longer than" "$(cat out/gpu.txt)"
-expect "what has no time is left out" "gpu_kernels: no time" "$(cat out/gpu.txt)"
+expect "what has no time is left out" "gpu_kernels shapes: no time" "$(cat out/gpu.txt)"
 [[ $((SECONDS - began)) -lt 60 ]] # limit: ten times its seconds, what hangs has no end
 expect "within its seconds" 0 $?
 expect "a group that there is not" "found nothing, expected some of environment" "$(visit --groups nothing 2>&1)"

@@ -2,10 +2,12 @@
 /* Kernels of the CUDA device by themselves: products in GFLOP/s, attention likewise, and what
  * memory bounds against a copy that was measured in the same run.
  *
- *     build/release/tools/bench/gpu_kernels [N [REPEATS]]
+ *     build/release/tools/bench/gpu_kernels [N [REPEATS [SECTION..]]]
  *
  * N is the side of the products (4096) and sets the other sizes; a program of REPEATS (20) equal
- * launches is replayed ROUNDS times and the fastest counts. Elements are random numbers, since a
+ * launches is replayed ROUNDS times and the fastest counts. Sections: modules (what the driver's
+ * compiler makes of each text), products, shapes (those of training), attention, memory, tiles; all
+ * where none is named. Elements are random numbers, since a
  * GPU's clock is kinder to zeros; ids and labels are 0. What memory bounds is several times a
  * cache. On a Hopper the rows of device/cuda/hopper_tiles.h are measured too. `make gpu` runs it,
  * and `make gpu REHEARSE=1` with a tiny N on tools/ptxvm. */
@@ -18,6 +20,9 @@
 #include "core/base/dtype.h"
 #include "core/base/random.h"
 #include "core/ir/step.h"
+#include "core/ops/codec.h"
+#include "core/ops/master.h"
+#include "core/ops/quantised.h"
 #include "device/cuda/context.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/hopper_tiles.h"
@@ -124,6 +129,15 @@ static void upload_random(void *context, uint64_t to, uint64_t bytes, bp_dtype d
     }
 }
 
+static void upload_zeros(void *context, uint64_t to, uint64_t bytes)
+{
+    static const unsigned char zeros[1 << 16];
+    for (uint64_t done = 0; done < bytes; done += sizeof zeros) {
+        const uint64_t left = bytes - done;
+        upload(context, to + done, zeros, left < sizeof zeros ? (size_t)left : sizeof zeros);
+    }
+}
+
 /* Elements, and a step block that makes sense, wherever an op reads them. */
 static void fill(const job *j, const layout *l, void *context)
 {
@@ -138,9 +152,15 @@ static void fill(const job *j, const layout *l, void *context)
             (extents[i].access & BP_ACCESS_READ) == 0) {
             continue;
         }
+        const bool floats = operand->type <= BP_TYPE_WEIGHT || operand->type == BP_TYPE_F32;
+        if (!floats) { /* ids, codes, control blocks: 0 */
+            upload_zeros(
+                context, l->offsets[i],
+                bp_extent_bytes(&extents[i], bp_operand_element_bytes(operand->type, dtype)));
+        }
         if (strcmp(operand->name, "step") == 0) {
             upload(context, l->offsets[i], &step, sizeof step);
-        } else if (operand->type <= BP_TYPE_WEIGHT || operand->type == BP_TYPE_F32) {
+        } else if (floats) {
             upload_random(context, l->offsets[i],
                           bp_extent_bytes(&extents[i], bp_dtype_bytes(dtype)), dtype);
         }
@@ -239,6 +259,108 @@ static void products(int64_t n, uint32_t repeats)
     }
 }
 
+/* Rows, outputs and terms of products in training, as tests/gpu/visit.py has PyTorch make them:
+ * GPT-2 124M at 16 x 1024 and Llama 3 8B at 4 x 2048. bf16 with bias, and where GELU follows with
+ * it. */
+static const struct {
+    int64_t m, n, k;
+    bool gelu;
+} shapes_of[] = {
+    {16384, 2304, 768, false}, {16384, 768, 768, false},   {16384, 3072, 768, false},
+    {16384, 3072, 768, true},  {16384, 768, 3072, false},  {16384, 50304, 768, false},
+    {8192, 4096, 4096, false}, {8192, 14336, 4096, false}, {8192, 4096, 14336, false},
+};
+#define SHAPES (sizeof shapes_of / sizeof shapes_of[0])
+
+static void print_product(const char *name, const job *j, int64_t m, int64_t n, int64_t k)
+{
+    double moved;
+    const double took = measure(j, &moved);
+    printf("  %-12s %6lld %6lld %6lld  %10.1f us  %8.1f TFLOP/s\n", name, (long long)m,
+           (long long)n, (long long)k, took * 1e6, j->flops / took * 1e-12);
+}
+
+static void quantised_shape(int64_t m, int64_t n, int64_t k, uint32_t repeats)
+{
+    const bp_matmul_quantised_scalars s = {
+        .m = m, .n = n, .k = k, .lda = k, .ldc = n, .transpose_b = 1, .form = BP_QUANTISED_NF4};
+    const uint32_t absent = BIT(matmul_quantised, before) | BIT(matmul_quantised, bias) |
+                            BIT(matmul_quantised, residual) | BIT(matmul_quantised, nested);
+    const double flops = 2.0 * (double)m * (double)n * (double)k;
+    const job j = {"matmul_quantised",
+                   BP_KERNEL_matmul_quantised,
+                   BP_BF16,
+                   BP_BF16,
+                   &s,
+                   absent,
+                   flops,
+                   repeats,
+                   0};
+    print_product("NF4", &j, m, n, k);
+}
+
+static void shapes(int64_t n, uint32_t repeats)
+{
+    const int64_t by = n >= 1024 ? 1 : 64; /* a rehearsal's are small */
+    const size_t count = n >= 1024 ? SHAPES : 4;
+    printf("products of training, bf16: rows, outputs, terms\n");
+    for (size_t i = 0; i < count; i++) {
+        const int64_t m = by == 1 ? shapes_of[i].m : 16;
+        const int64_t across = shapes_of[i].n / by, k = shapes_of[i].k / by / 8 * 8 + 8 * (by > 1);
+        const bp_matmul_scalars s = {.m = m,
+                                     .n = across,
+                                     .k = k,
+                                     .lda = k,
+                                     .ldb = k,
+                                     .ldc = across,
+                                     .transpose_b = 1,
+                                     .gelu = shapes_of[i].gelu};
+        const uint32_t absent =
+            BIT(matmul, residual) | (shapes_of[i].gelu ? 0 : BIT(matmul, before));
+        const double flops = 2.0 * (double)m * (double)across * (double)k;
+        const job j = {"matmul", BP_KERNEL_matmul, BP_BF16, BP_BF16, &s, absent, flops, repeats, 0};
+        print_product(shapes_of[i].gelu ? "bias, GELU" : "bias", &j, m, across, k);
+    }
+    for (size_t i = 6; n >= 1024 && i < SHAPES; i++) {
+        quantised_shape(shapes_of[i].m, shapes_of[i].n, shapes_of[i].k, repeats);
+    }
+}
+
+/* Of bf16, as tests/gpu/visit.py has PyTorch's fused attention make them. */
+static void attention_shapes(int64_t n, uint32_t repeats)
+{
+    static const int64_t of[][4] = {{16, 12, 1024, 64}, {4, 32, 2048, 128}, {1, 32, 8192, 128}};
+    const int64_t by = n >= 1024 ? 1 : 64;
+    printf("attention of training, bf16: sequences, heads, tokens, width\n");
+    for (size_t i = 0; i < (by > 1 ? 1u : 3u); i++) {
+        const int64_t batch = by > 1 ? 1 : of[i][0], heads = by > 1 ? 1 : of[i][1];
+        const bp_attention_forward_scalars f = {.batch = batch,
+                                                .sequence = of[i][2] / by,
+                                                .heads = heads,
+                                                .kv_heads = heads,
+                                                .head_width = of[i][3],
+                                                .causal = 1,
+                                                .scale = 0.125};
+        const bp_attention_backward_scalars b = {.batch = batch,
+                                                 .sequence = of[i][2] / by,
+                                                 .heads = heads,
+                                                 .kv_heads = heads,
+                                                 .head_width = of[i][3],
+                                                 .causal = 1,
+                                                 .scale = 0.125};
+        const job jobs[] = {{"forward", BP_KERNEL_attention_forward, BP_BF16, BP_BF16, &f,
+                             BIT(attention_forward, lengths), 0.0, repeats, 0},
+                            {"backward", BP_KERNEL_attention_backward, BP_BF16, BP_BF16, &b,
+                             BIT(attention_backward, lengths), 0.0, repeats, 0}};
+        for (size_t k = 0; k < 2; k++) {
+            double moved;
+            printf("  %lld %lld %lld %lld %-9s %10.1f us\n", (long long)batch, (long long)heads,
+                   (long long)(of[i][2] / by), (long long)of[i][3], jobs[k].name,
+                   measure(&jobs[k], &moved) * 1e6);
+        }
+    }
+}
+
 static void attentions(int64_t n, uint32_t repeats)
 {
     int64_t sequence = n / 4, heads = 12, width = 64, batch = n >= 1024 ? 8 : 1;
@@ -331,6 +453,102 @@ static void bound_by_memory(int64_t n, uint32_t repeats)
     }
 }
 
+/* Updates of 124M weights in bf16, their masters in fp32, against the copy of floats. */
+static void updates(int64_t n, uint32_t repeats)
+{
+    const int64_t count = n >= 1024 ? 124439808 : 4096;
+    const bp_copy_scalars copy = {.count = count};
+    const job floats = {"copy", BP_KERNEL_copy, BP_F32, BP_F32, &copy, 0, 0.0, repeats, 0};
+    const struct {
+        const char *name;
+        bp_codec form;
+    } of[] = {{"adamw, states in fp32", BP_CODEC_F32}, {"adamw_8bit", BP_CODEC_BLOCK8}};
+    double moved, took = measure(&floats, &moved);
+    const double copied = moved / took;
+    printf("updates of %lld weights\n", (long long)count);
+    for (size_t i = 0; i < 2; i++) {
+        const bp_adamw_scalars s = {.count = count,
+                                    .form = of[i].form,
+                                    .master_form = BP_MASTER_FP32,
+                                    .decay = 0.1,
+                                    .rate_scale = 1.0,
+                                    .beta1 = 0.9,
+                                    .beta2 = 0.999,
+                                    .epsilon = 1e-8};
+        const job j = {of[i].name, BP_KERNEL_adamw,
+                       BP_BF16,    BP_BF16,
+                       &s,         BIT(adamw, state3) | BIT(adamw, trust),
+                       0.0,        repeats,
+                       0};
+        took = measure(&j, &moved);
+        printf("  %-30s %10.1f us  %9.1f GB/s  %5.1f %%\n", of[i].name, took * 1e6,
+               moved / took * 1e-9, 100.0 * moved / took / copied);
+    }
+}
+
+/* Most registers and bytes of local memory of a module's functions. */
+static void module_takes(const bp_cu_driver *driver, const bp_cuda_module *module, bp_cu_module of,
+                         int *registers, int *local)
+{
+    for (uint32_t i = 0; i < module->function_count; i++) {
+        bp_cu_function function = NULL;
+        int value = 0;
+        if (module->functions[i].name == NULL ||
+            driver->cuModuleGetFunction(&function, of, module->functions[i].name) !=
+                BP_CU_SUCCESS) {
+            continue;
+        }
+        if (driver->cuFuncGetAttribute(&value, BP_CU_FUNCTION_REGISTERS, function) ==
+            BP_CU_SUCCESS) {
+            *registers = value > *registers ? value : *registers;
+        }
+        if (driver->cuFuncGetAttribute(&value, BP_CU_FUNCTION_LOCAL_BYTES, function) ==
+            BP_CU_SUCCESS) {
+            *local = value > *local ? value : *local;
+        }
+    }
+}
+
+/* What the driver's compiler makes of each text that this GPU runs, without its cache. */
+static void modules(void)
+{
+    char log[2048];
+    bp_cu_jit_option options[] = {BP_CU_JIT_ERROR_LOG, BP_CU_JIT_ERROR_LOG_BYTES};
+    void *values[] = {log, (void *)(uintptr_t)(sizeof log - 1)};
+    const job none = {.tile = 0};
+    const bp_device_options how = {.threads = 1, .target = target_of(&none)};
+    const bp_regions places = bp_regions_device(NULL, 4096);
+    (void)setenv("CUDA_CACHE_DISABLE", "1", 1);
+    cuda_context *context = take(bp_device_cuda.context_bytes);
+    if (bp_device_cuda.open(context, &how, &places, &error) != BP_OK) {
+        die("modules");
+    }
+    printf("modules: ms of the driver's compiler, most registers, bytes of local memory\n");
+    for (uint32_t i = 0; i < bp_cuda_module_count; i++) {
+        const bp_cuda_module *module = &bp_cuda_modules[i];
+        bp_cu_module made = NULL;
+        int registers = 0, local = 0;
+        if (bp_cuda_target_rank(&context->target, module->target) < 0) {
+            continue;
+        }
+        memset(log, 0, sizeof log);
+        const double began = seconds();
+        const bp_cu_result result =
+            context->driver.cuModuleLoadDataEx(&made, module->begin, 2, options, values);
+        const double took = seconds() - began;
+        if (result != BP_CU_SUCCESS) {
+            printf("  %-24s %-7s FAILED (%d) %s\n", module->name, module->target, (int)result, log);
+            continue;
+        }
+        module_takes(&context->driver, module, made, &registers, &local);
+        (void)context->driver.cuModuleUnload(made);
+        printf("  %-24s %-7s %8.1f ms  %3d registers  %d bytes\n", module->name, module->target,
+               took * 1e3, registers, local);
+    }
+    bp_device_cuda.close(context);
+    free(context);
+}
+
 /* Seconds of a product of bf16 of so many tiles, k terms long. */
 static double time_tiles(uint32_t tile, int64_t down, int64_t across, int64_t k, uint32_t repeats)
 {
@@ -372,17 +590,55 @@ static void tiles(int64_t n, uint32_t repeats)
     }
 }
 
+static bool asked(int count, char **arguments, const char *section)
+{
+    bool found = count <= 3;
+    for (int i = 3; i < count; i++) {
+        found = found || strcmp(arguments[i], section) == 0;
+    }
+    (void)fflush(stdout); /* what came before a fault is there */
+    return found;
+}
+
 int main(int count, char **arguments)
 {
+    static const char *const names[] = {"modules",   "products", "shapes",
+                                        "attention", "memory",   "tiles"};
     int64_t n = count > 1 ? atoll(arguments[1]) : 4096;
     uint32_t repeats = count > 2 ? (uint32_t)atoi(arguments[2]) : 20;
-    if (n < 16 || n > 65536 || repeats < 1 || repeats > REPEATS_MAX) {
-        printf("usage: gpu_kernels [N 16 to 65536 [REPEATS 1 to %d]]\n", REPEATS_MAX);
+    bool known = true;
+    for (int i = 3; i < count; i++) {
+        bool one = false;
+        for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+            one = one || strcmp(arguments[i], names[k]) == 0;
+        }
+        known = known && one;
+    }
+    if (n < 16 || n > 65536 || repeats < 1 || repeats > REPEATS_MAX || !known) {
+        printf("usage: gpu_kernels [N 16 to 65536 [REPEATS 1 to %d [SECTION..]]], of modules, "
+               "products, shapes, attention, memory, tiles\n",
+               REPEATS_MAX);
         return 2;
     }
-    products(n, repeats);
-    attentions(n, repeats);
-    bound_by_memory(n, repeats);
-    tiles(n, repeats);
+    if (asked(count, arguments, "modules")) {
+        modules();
+    }
+    if (asked(count, arguments, "products")) {
+        products(n, repeats);
+    }
+    if (asked(count, arguments, "shapes")) {
+        shapes(n, repeats);
+    }
+    if (asked(count, arguments, "attention")) {
+        attentions(n, repeats);
+        attention_shapes(n, repeats);
+    }
+    if (asked(count, arguments, "memory")) {
+        bound_by_memory(n, repeats);
+        updates(n, repeats);
+    }
+    if (asked(count, arguments, "tiles")) {
+        tiles(n, repeats);
+    }
     return 0;
 }
