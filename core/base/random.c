@@ -7,7 +7,6 @@
 #include "core/base/math.h"
 
 /* Each use of the generator has its own key, so that no two uses share a counter. */
-#define KEY_NORMAL  UINT64_C(0x6e6f726d616c0000)
 #define KEY_UNIFORM UINT64_C(0x756e69666f726d00)
 #define KEY_PERMUTE UINT64_C(0x7065726d75746500)
 
@@ -79,12 +78,24 @@ double bp_random_uniform(uint64_t seed, uint32_t stream, uint64_t element)
 void bp_random_normal_pair(uint64_t seed, uint32_t stream, uint64_t pair, double out[2])
 {
     double uniform[2];
-    uniform_pair(seed ^ KEY_NORMAL, stream, pair, uniform);
+    uniform_pair(seed ^ BP_NORMAL_KEY, stream, pair, uniform);
     /* 1 - u lies in (0, 1], so the logarithm is finite */
     double radius = sqrt(-2.0 * bp_log(1.0 - uniform[0]));
     double angle = 0x1.921fb54442d18p+2 * uniform[1];
     out[0] = radius * bp_cos(angle);
     out[1] = radius * bp_sin(angle);
+}
+
+void bp_random_normals(uint64_t seed, uint32_t stream, uint64_t first, uint64_t count,
+                       double deviation, float *to)
+{
+    double pair[2];
+    for (uint64_t i = 0; i < count; i++) {
+        if (i == 0 || (first + i) % 2 == 0) {
+            bp_random_normal_pair(seed, stream, (first + i) / 2, pair);
+        }
+        to[i] = (float)(deviation * pair[(first + i) % 2]);
+    }
 }
 
 double bp_random_normal(uint64_t seed, uint32_t stream, uint64_t element)

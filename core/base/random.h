@@ -67,6 +67,13 @@ uint32_t bp_dropout_threshold(double p);
  * bits are the same on every machine. Mean 0, deviation 1. */
 void bp_random_normal_pair(uint64_t seed, uint32_t stream, uint64_t pair, double out[2]);
 
+/* The generator's key under a seed; the counter is {pair low 32, high 32, stream, 0}. */
+#define BP_NORMAL_KEY UINT64_C(0x6e6f726d616c0000)
+
+/* to[i] = deviation times number first + i of the same sequence, rounded to fp32 once. */
+void bp_random_normals(uint64_t seed, uint32_t stream, uint64_t first, uint64_t count,
+                       double deviation, float *to);
+
 /* Number `element` of the same sequence. */
 double bp_random_normal(uint64_t seed, uint32_t stream, uint64_t element);
 

@@ -128,6 +128,10 @@ struct bp_device {
     void (*four_blocks)(const void *context, int64_t form, const float *values, uint64_t blocks,
                         float *scales, uint8_t *codes);
 
+    /* bp_random_normals (core/base/random.h) likewise. */
+    void (*normals)(const void *context, uint64_t seed, uint32_t stream, uint64_t first,
+                    uint64_t count, double deviation, float *to);
+
     /* Runs a linked program from its first op to its last. May return before it has ended; errors
      * then surface at the next download or wait. */
     bp_status (*run)(void *context, uint32_t program);

@@ -92,26 +92,50 @@ bp_status bp_runtime_clear(bp_runtime *runtime)
     return BP_OK;
 }
 
-/* Element number `at` of the matrix as it is quantised, (out, in), as the model publishes it. */
-static uint64_t published(const bp_runtime *runtime, const bp_parameter *p, uint64_t at)
+/* Whether the model publishes a matrix as it is quantised, (out, in), or is not quantised. */
+static bool published_as_is(const bp_runtime *runtime, const bp_parameter *p)
 {
     const bool turned = p->rank == 3 ? p->input_major : runtime->plan->spec.model->input_major;
-    if (p->quantised == BP_QUANTISED_NONE || !turned) {
-        return at;
-    }
+    return p->quantised == BP_QUANTISED_NONE || !turned;
+}
+
+/* Element number `at` of a matrix as it is quantised, where the model publishes it turned. */
+static uint64_t published(const bp_runtime *runtime, const bp_parameter *p, uint64_t at)
+{
     const bp_matrices m = bp_build_matrices(&runtime->plan->spec, p);
     const uint64_t first = at / (m.out * m.in) * (m.out * m.in);
     return first + (at - first) % m.in * m.out + (at - first) / m.in;
 }
 
-static float first_value(const bp_runtime *runtime, uint32_t parameter, uint64_t at)
+static void draw_values(const bp_runtime *runtime, uint32_t parameter, uint64_t first,
+                        uint64_t count, float *to)
+{
+    const bp_device *device = runtime->plan->spec.device;
+    const double deviation = runtime->plan->builder.parameters[parameter].deviation;
+    const uint64_t seed = runtime->plan->spec.seed;
+    if (device->normals != NULL) {
+        device->normals(runtime->device, seed, parameter, first, count, deviation, to);
+    } else {
+        bp_random_normals(seed, parameter, first, count, deviation, to);
+    }
+}
+
+/* What elements `first` on of a parameter begin with. */
+static void first_values(const bp_runtime *runtime, uint32_t parameter, uint64_t first,
+                         uint64_t count, float *to)
 {
     const bp_parameter *p = &runtime->plan->builder.parameters[parameter];
     if (p->init != BP_INIT_NORMAL) {
-        return p->init == BP_INIT_ONES ? 1.0f : 0.0f;
+        for (uint64_t k = 0; k < count; k++) {
+            to[k] = p->init == BP_INIT_ONES ? 1.0f : 0.0f;
+        }
+    } else if (published_as_is(runtime, p)) {
+        draw_values(runtime, parameter, first, count, to);
+    } else {
+        for (uint64_t k = 0; k < count; k++) {
+            draw_values(runtime, parameter, published(runtime, p, first + k), 1, to + k);
+        }
     }
-    return (float)(p->deviation * bp_random_normal(runtime->plan->spec.seed, parameter,
-                                                   published(runtime, p, at)));
 }
 
 /* Ones, zeros, what is to be quantised and what lives in storage, made here; every form of weight
@@ -123,9 +147,7 @@ static bp_status fill_weight(bp_runtime *runtime, uint32_t parameter, uint32_t p
     for (uint64_t done = 0; done < p->count;) {
         uint64_t left = p->count - done;
         uint64_t piece = left < PIECE ? left : PIECE;
-        for (uint64_t k = 0; k < piece; k++) {
-            values[k] = first_value(runtime, parameter, done + k);
-        }
+        first_values(runtime, parameter, done, piece, values);
         BP_TRY(p->quantised != BP_QUANTISED_NONE
                    ? bp_runtime_quantise(runtime, parameter, pass, done, values, piece)
                    : bp_runtime_put_weight(runtime, parameter, done, values, piece));

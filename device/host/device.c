@@ -398,6 +398,13 @@ static void host_four_blocks(const void *memory, int64_t form, const float *valu
     bp_host_isa_codes(context->form)(form, values, blocks, scales, codes);
 }
 
+static void host_normals(const void *memory, uint64_t seed, uint32_t stream, uint64_t first,
+                         uint64_t count, double deviation, float *to)
+{
+    const host_context *context = memory;
+    bp_host_isa_normals(context->form)(seed, stream, first, count, deviation, to);
+}
+
 /* The tuple that owns a task: the first whose end lies beyond it. */
 static uint32_t tuple_of(const host_op *op, uint64_t task)
 {
@@ -638,6 +645,7 @@ const bp_device bp_device_host = {
     .download = bp_host_device_download,
     .address = bp_host_device_reach,
     .four_blocks = host_four_blocks,
+    .normals = host_normals,
     .run = bp_host_device_run,
     .run_ops = bp_host_device_run_ops,
     .wait = bp_host_device_wait,

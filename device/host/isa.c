@@ -111,6 +111,14 @@ bp_host_codes *bp_host_isa_codes(uint32_t index)
     return rows[index].form->codes;
 }
 
+bp_host_normals *bp_host_isa_normals(uint32_t index)
+{
+    while (rows[index].form == NULL || rows[index].form->normals == NULL) {
+        index--;
+    }
+    return rows[index].form->normals;
+}
+
 bp_host_words *bp_host_isa_words(uint32_t index)
 {
     while (index > 0 && (rows[index].form == NULL || rows[index].form->words == NULL)) {

@@ -62,5 +62,7 @@ extern const bp_host_kernel bp_matmul_quantised_sve;
 bp_host_codes bp_four_blocks_avx2;
 bp_host_words bp_words_avx2;
 bp_host_words bp_words_avx512;
+bp_host_normals bp_normals_avx2;
+bp_host_normals bp_normals_avx512;
 
 #endif

@@ -50,6 +50,9 @@ uint32_t bp_host_isa_other(uint32_t index, uint32_t turn);
 /* The same for codes of NF4. */
 bp_host_codes *bp_host_isa_codes(uint32_t index);
 
+/* And for normal variates. */
+bp_host_normals *bp_host_isa_normals(uint32_t index);
+
 /* And for sums over words; NULL: bp_word_sum. */
 bp_host_words *bp_host_isa_words(uint32_t index);
 

@@ -56,13 +56,18 @@ typedef void bp_host_codes(int64_t form, const float *values, uint64_t blocks, f
 /* bp_word_sum (core/base/digest.h) over whole words in a form's way. */
 typedef uint64_t bp_host_words(const void *bytes, size_t words, uint64_t from);
 
+/* bp_random_normals (core/base/random.h) in a form's way. */
+typedef void bp_host_normals(uint64_t seed, uint32_t stream, uint64_t first, uint64_t count,
+                             double deviation, float *to);
+
 /* One form of all kernels, by working type. Rows that are NULL fall back to the next slower form;
  * rows without a working type are f32's. */
 typedef struct bp_host_isa {
     const char *name; /* "portable", "neon", "avx2", "avx512" */
     const bp_host_kernel *kernels[BP_HOST_ELEMENTS][BP_KERNEL_COUNT];
-    bp_host_codes *codes; /* or NULL, likewise */
-    bp_host_words *words; /* or NULL: bp_word_sum */
+    bp_host_codes *codes;     /* or NULL, likewise */
+    bp_host_words *words;     /* or NULL: bp_word_sum */
+    bp_host_normals *normals; /* or NULL: bp_random_normals */
 } bp_host_isa;
 
 extern const bp_host_isa bp_host_portable;

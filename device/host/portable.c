@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The portable form: every kernel of kernels.def in plain C. */
+#include "core/base/random.h"
 #include "core/ops/quantised.h"
 #include "device/host/isa.h"
 
@@ -29,4 +30,5 @@ const bp_host_isa bp_host_portable = {
      }},
     bp_four_blocks,
     NULL,
+    bp_random_normals,
 };

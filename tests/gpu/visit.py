@@ -202,7 +202,7 @@ def step(visit, name, device, words):
 
 def bench_step(visit, name, device, words):
     bits = ", 4 bits" if "--load-in-4bit" in words else ""
-    row = visit.run("%s, %s%s" % (name, device, bits), 60, [PROGRAM, "bench", "step", "--model", name, "--bf16", "--dropout",
+    row = visit.run("%s, %s%s" % (name, device, bits), 100, [PROGRAM, "bench", "step", "--model", name, "--bf16", "--dropout",
                                                             "0", "--json", "--device", device] + words)
     lines_of_json(row, ("tokens_per_second", "ms_per_step", "gflops", "arena_bytes", "kernels"))
     return row
@@ -230,8 +230,8 @@ def large_steps(visit):
     step(visit, "gpt2-xl", "cuda", batch(16, 1024, *chunk))
     step(visit, "llama-3.2-1b", "cuda", batch(8, 2048, *chunk))
     step(visit, "llama-3-8b", "cuda", batch(1, 2048, "--gradient-checkpointing", "full", *chunk))
-    step(visit, "llama-3-8b", "cuda", batch(4, 2048, "--gradient-checkpointing", "full", "--load-in-4bit",
-                                            "--lora-r", "16", "--target-modules", "all-linear", *chunk))
+    step(visit, "llama-3.2-1b", "cuda", batch(4, 2048, "--gradient-checkpointing", "full", "--load-in-4bit",
+                                              "--lora-r", "16", "--target-modules", "all-linear", *chunk))
 
 
 def digests(visit):

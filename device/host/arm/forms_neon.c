@@ -21,4 +21,5 @@ const bp_host_isa bp_host_neon = {
      }},
     NULL,
     NULL,
+    NULL,
 };

@@ -1,29 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* First values of weights: random ones, and those that another op made. */
 #include "core/ops/master.h"
-#include "core/base/random.h"
-#include "core/ir/step.h"
-#include "device/host/kernel.h"
+#include "device/host/elements/normal.h"
 #include "device/host/vector/half.h"
-#include "device/host/vector/lanes.h"
 
-static uint64_t normal_tasks(const void *scalars)
-{
-    const bp_random_normal_scalars *s = scalars;
-    return bp_cut(s->count, BP_RUN_ELEMENTS);
-}
-
-/* A task is a run of elements, of even length unless it is the last, so variates come in pairs. */
 static void normal_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
 {
     (void)worker;
     const bp_random_normal_scalars *s = call->scalars;
     const bp_random_normal_pointers *p = call->pointers;
-    uint64_t seed = ((const bp_step_block *)p->step)->seed;
-    if (s->interval > 0 && p->control != NULL) {
-        const uint64_t applied = ((const bp_control_block *)p->control)->applied;
-        seed = bp_interval_key(seed, (applied > 0 ? applied - 1 : 0) / (uint64_t)s->interval);
-    }
+    const uint64_t seed = bp_normal_seed(call);
     bp_dtype dtype = (bp_dtype)call->dtypes[0];
     bp_master form = (bp_master)s->form;
     uint64_t end = bp_least((uint64_t)s->count, last * BP_RUN_ELEMENTS);
@@ -39,7 +25,7 @@ static void normal_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     }
 }
 
-const bp_host_kernel bp_host_random_normal = {normal_tasks, normal_run, NULL};
+const bp_host_kernel bp_host_random_normal = {bp_normal_tasks, normal_run, NULL};
 
 static uint64_t store_tasks(const void *scalars)
 {

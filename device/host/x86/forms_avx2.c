@@ -21,4 +21,5 @@ const bp_host_isa bp_host_avx2 = {
      }},
     bp_four_blocks_avx2,
     bp_words_avx2,
+    bp_normals_avx2,
 };

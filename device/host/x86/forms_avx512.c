@@ -21,12 +21,14 @@ const bp_host_isa bp_host_avx512 = {
      }},
     NULL,
     bp_words_avx512,
+    bp_normals_avx512,
 };
 
 const bp_host_isa bp_host_amx = {
     "amx",
     {[BP_BF16] = {[BP_KERNEL_matmul] = &bp_matmul_amx_kernel,
                   [BP_KERNEL_matmul_quantised] = &bp_matmul_amx_quantised_kernel}},
+    NULL,
     NULL,
     NULL,
 };
