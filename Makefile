@@ -131,6 +131,8 @@ endif
 # What the tests of threads and the fuzz targets never call is not built for them.
 LEFT-tsan := device/cuda/% device/registry.c tools/formats/%
 LEFT-fuzz := device/% optim/%
+# Nor for aarch64-short, which says so (tests/tests.mk).
+LEFT-aarch64 := $(BP_AARCH64_LEFT)
 LIBSRC  := $(filter-out $(LEFT-$(VARIANT)),$(LIBSRC))
 ifneq ($(ARCH),x86_64)
 LIBSRC  := $(filter-out %_avx2.c %_avx512.c,$(LIBSRC))

@@ -9,7 +9,7 @@
 #   tests/run.sh BUILD cli        the scripts that run the program alone
 #   tests/run.sh BUILD variant    both of these, without the scripts that make builds of their own
 #   tests/run.sh BUILD memory     the share of `variant` in which a sanitizer finds most for its time: without the tests
-#                                 of device/cuda, of the planner but for its tables, and of whole trainings; of the
+#                                 of device/cuda, of the planner, of golden models and of whole trainings; of the
 #                                 scripts those that drive the readers of files
 #   tests/run.sh BUILD long       those that BP_TEST_LONG makes longer; what came of them goes to results-long.tsv
 #
@@ -105,9 +105,8 @@ case $kind in
 all) scripts=$(find tests -name 'test_*.sh' | LC_ALL=C sort) ;;
 cli | variant) scripts=$(find tests/cli -name 'test_*.sh' | LC_ALL=C sort) ;;
 memory)
-    scripts=$(printf "tests/cli/%s.sh\n" app/test_{bad_input,hostile,paths,usage} \
-        data/test_{answers,bad_rows,chat,columns,data,distill,embed,labels,named_labels,packed,pairs,predict,tagged,tokenize} \
-        images/test_{augment,images,prep})
+    scripts=$(printf "tests/cli/%s.sh\n" app/test_{bad_input,hostile,usage} \
+        data/test_{bad_rows,columns,data,packed,pairs,predict,tokenize} images/test_{augment,images,prep})
     ;;
 long) scripts=$(find tests -name 'test_*.sh' -exec grep -lE 'BP_TEST_LONG|long_form|other_kernels|same_bits|ptxvm' {} + | LC_ALL=C sort) ;;
 esac
@@ -117,8 +116,9 @@ folders=.
 [[ $kind != long ]] || folders="/($(grep -rlE 'BP_TEST_LONG|(short_tables|fixtures/share|(model|bare|ranks)_fixture|spec_case)\.h' tests --include='test_*.c' |
     grep -v '/test_mutants\.c$' | sed 's|.*/||; s|\.c$||' | paste -sd '|'))\$"
 left_out='^$'
-[[ $kind != memory ]] || left_out='/(unit/device/cuda/|unit/core/plan/(search/|passes/|test_[^s]|test_schedule)|unit/core/ir/verify/test_mutants$|house/'
-[[ $kind != memory ]] || left_out+='|unit/core/run/test_(sharing|sharing_matrix|length_bucket|half_training)$|unit/device/fabric/test_mpi|golden/test_images)'
+[[ $kind != memory ]] || left_out='/(unit/device/cuda/|unit/core/plan/|unit/core/ir/verify/test_mutants$|unit/tools/bedplate/(runs|rollout)/|house/|ptxvm/'
+[[ $kind != memory ]] || left_out+='|unit/core/run/test_(sharing|sharing_matrix|length_bucket|half_training|states)$|unit/device/fabric/test_mpi'
+[[ $kind != memory ]] || left_out+='|unit/device/host/test_bare$|golden/test_(images|families))'
 [[ $kind == cli ]] ||
     programs=$({ find "$build/tests" -name 'test_*' -type f ! -name '*.*'; printf '%s\n' $suites; } |
         grep -E "$folders" | grep -vE "$left_out" | LC_ALL=C sort -u)

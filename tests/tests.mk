@@ -34,10 +34,15 @@ clang:
 	+$(MAKE) VARIANT=$@ all clanged
 	@BP_TEST_SHORT=1 BP_TEST_WHOLE=1 tests/run.sh build/$@ numbers
 # sanitize-short: what reads files, kernels, fabrics and the arena: the tests in C but for those of device/cuda, of the
-# planner and of whole trainings, and the scripts that drive the readers of files, by the build of sanitize, whose
-# counters it leaves alone.
+# planner, of golden models and of whole trainings, and scripts that drive the readers of files, by the build of
+# sanitize, of which it makes no more than they need, and whose counters it leaves alone.
+SANITIZED := $(filter-out $(BUILD)/tests/house/% $(BUILD)/tests/ptxvm/% \
+             $(foreach d,device/cuda core/plan tools/bedplate/runs tools/bedplate/rollout,$(BUILD)/tests/unit/$d/%), \
+             $(SUITES) $(ALONE))
+.PHONY: sanitized
+sanitized: $(SANITIZED)
 sanitize-short:
-	+$(MAKE) VARIANT=sanitize all tests
+	+$(MAKE) VARIANT=sanitize all sanitized
 	@LLVM_PROFILE_FILE=/dev/null ASAN_OPTIONS=detect_leaks=0 BP_TEST_SHORT=1 tests/run.sh build/sanitize memory
 # sanitize: AddressSanitizer and UBSan of clang, so that all tests run as another compiler makes them, the
 # program's own paths too. The library allocates nothing; what a test program or a lost driver leaves
@@ -51,13 +56,14 @@ sanitize:
 tsan:
 	@tests/variants/threads.sh
 # aarch64: another architecture's compiler, alignment and char; NEON's forms. aarch64-short: NEON's and SVE's forms of
-# conversions and codecs, products, instructions and one digest. digests: the same bits in every build; clang and
-# sanitize are built by then.
+# conversions and codecs, of products in part, instructions and one digest, by a library without GPU and files.
+# digests: the same bits in every build; sanitize is built by then.
 aarch64:
 	+$(MAKE) VARIANT=aarch64 library build/aarch64/libbedplate.a
 	@tests/variants/aarch64.sh
+aarch64-short: export BP_AARCH64_LEFT = $(LEFT-tsan)
 aarch64-short:
-	+$(MAKE) VARIANT=aarch64 library build/aarch64/libbedplate.a
+	+$(MAKE) VARIANT=aarch64 build/aarch64/objects.a
 	@tests/variants/aarch64.sh short
 # riscv64: 20 steps of a freestanding build under qemu-user, the bits of this machine (tests/variants/digests.sh).
 riscv64:

@@ -5,6 +5,7 @@
 # libraries, whose own locks the sanitizer complains of and which MPICH's does not survive.
 # verifies device-8.373e
 cd "$(dirname "$0")/../.." || exit 1
+unset MAKEFLAGS MAKELEVEL # where it is a goal's: make would not know how many may work
 build=build/tsan
 probe=$(mktemp -d)
 trap 'rm -rf "$probe"' EXIT

@@ -5,17 +5,27 @@
 #
 # A check is a script that prints what it found; exit 0 is ok, 77 skipped, anything else FAILED. It
 # is told the build folder in BUILD and the library's objects in LIBOBJ. What came of each is left in
-# BUILD/checks.tsv, for tests/assurance.
+# BUILD/checks.tsv, for tests/assurance. As many run beside each other as there are processors: none writes what
+# another reads.
 cd "$(dirname "$0")/../.." || exit 1
 unset MAKEFLAGS MAKELEVEL
 checks=(format licence words glossary pages prose manual interface spec includes json family directives length folders names symbols globals
     recursion warnings program requirements ptx)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export work
+# Those that compile go first: they take the longest.
+# shellcheck disable=SC2016
+printf '%s\n' recursion warnings "${checks[@]}" | awk '!seen[$0]++' | xargs -P "$(nproc)" -I '{}' bash -c '
+    "tools/check/$1.sh" >"$work/$1.found" 2>&1
+    echo $? >"$work/$1.status"' check '{}'
 passed=0
 failed=0
 results=''
 for check in "${checks[@]}"; do
-    found=$("tools/check/$check.sh" 2>&1)
-    case $? in
+    found=$(cat "$work/$check.found")
+    status=$(cat "$work/$check.status")
+    case ${status:-1} in
     0)
         passed=$((passed + 1))
         result=passed
