@@ -121,7 +121,14 @@ train|--modules_to_save classifier score|--trainable @classifier --trainable @sc
 train|--modules_to_save embed_tokens,lm_head|--trainable @embed_tokens --trainable @lm_head
 train|--target_modules q_proj v_proj --lora_r 4|--target-modules q_proj,v_proj --lora-r 4
 train|--init_lora_weights pissa|? PEFT's default
-train|--task_type CAUSAL_LM|? --task
+train|--target_modules '["q_proj", "v_proj"]' --lora_r 4|--target-modules q_proj,v_proj --lora-r 4
+train|--target_modules q_proj, v_proj --lora_r 4|--target-modules q_proj,v_proj --lora-r 4
+train|--target_modules "['q_proj','v_proj']" --lora_r 4|--target-modules q_proj,v_proj --lora-r 4
+train|--rank_pattern '{"q_proj": 8}' --lora_r 4|--rank-pattern q_proj=8 --lora-r 4
+train|--layers_to_transform '[0, 1]' --lora_r 4|--layers-to-transform 0,1 --lora-r 4
+train|--modules_to_save '["lm_head"]' --lora_r 4|--trainable @lm_head --lora-r 4
+train|--task_type CAUSAL_LM|--task causal-lm
+train|--lora_task_type TOKEN_CLS|--task token-classification
 train|--task SEQ_CLS|--task classification
 train|--fan_in_fan_out True|? leave it out
 # TRL
@@ -305,6 +312,12 @@ generate|-st|? --chat
 generate|--system-prompt-file f|? --system
 generate|--list-devices|? bedplate devices
 generate|--seed -1|? give a number
+generate|-s -1|? give a number
+generate|--port 8080|? there is no server
+generate|--embeddings|? bedplate embed
+generate|--max-model-len 64|--context 64
+generate|--no-warmup|? nothing is warmed up
+generate|-ub 512|? in one piece
 # Near misses, and options of other commands
 train|--lerning_rate 1|? the nearest is --learning-rate
 train|--batchsize 4|? the nearest is --batch-size \(--per-device-train-batch-size\)
@@ -317,6 +330,15 @@ train|--eval_steps 1.5|? a whole number, or below 1 a share
 train|--seed -1|? expected 0 or more
 train|--dtype int4|? no such value: found "int4", expected bf16
 train|--bits 3|? expected 4, 8
+train|--bf16 auto|? --bf16: no such value: found "auto", expected true or false
+train|--bf16 --max-steps -1 maybe|? maybe: an argument that is not expected
+train|batch_size=4|? batch_size=4: an option without its dashes: expected --batch_size=4
+train|--dtype None|? name the precision
+train|--rl ipo|? --loss-type ipo
+train|--label_pad_token_id -100|? leave it out
+train|--quant 4 --lora_r 4|--load-in-4bit --lora-r 4
+train|-f a.txt -c 64 -wd 0.1 -epochs 2 -lr-min 1e-6|--data a.txt --max-seq-length 64 --weight-decay 0.1 --num-train-epochs 2 --min-lr 1e-6
+train|-opt adamw -val-split 0.1 -dev none|--optim adamw --validation-split 0.1 --device host
 train|--no_bf16=maybe|? expected true or false
 train|--bf16 --no_bf16|? given twice
 train|--use_cpu --device cuda|? given twice: found --use-cpu and --device

@@ -34,7 +34,8 @@ expect 2 "^${args}not a key of this rule: found \"beta3=0.9\", expected KEY=VALU
     plan --model tiny --optim sgd --optim-args beta3=0.9
 expect 2 "^${args}not a key of this rule: found \"momentum=0.9\", expected KEY=VALUE,.. of other rules, none for adamw$" \
     plan --model tiny --optim-args momentum=0.9
-expect 2 "^${args}not a key of this rule: found \"adam-beta1=0.9\"" plan --model tiny --optim lion --optim-args adam-beta1=0.9
+expect 2 "^${args}the key has an option of its own: found \"adam-beta1=0.9\", expected --adam-beta1$" plan --model tiny --optim lion --optim-args adam-beta1=0.9
+expect 2 "^${args}the key has an option of its own: found \"eps=1\", expected --adam-epsilon$" plan --model tiny --optim-args eps=1
 expect 2 "^${args}a key without a value: found \"momentum\"" plan --model tiny --optim sgd --optim-args momentum
 expect 2 "^${args}not a number: found \"momentum=much\"" plan --model tiny --optim sgd --optim-args momentum=much
 expect 2 "^${args}not a number: found \"momentum=\"" plan --model tiny --optim sgd --optim-args momentum=0.5,momentum=

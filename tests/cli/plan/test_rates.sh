@@ -44,6 +44,10 @@ for least in '--min-lr 1e-4' '--lr-scheduler-kwargs min_lr=1e-4' '--lr-scheduler
         --lr-scheduler-type cosine_with_min_lr $least
 done
 
+# As transformers' get_wsd_schedule of num_decay_steps=5, min_lr_ratio=0.1, num_warmup_steps=2.
+rates '0.0001 0.00055 0.001 0.001 0.001 0.001 0.000914057647 0.000689057647 0.000410942353 0.000185942353' \
+    --lr-scheduler-type warmup_stable_decay --warmup-steps 2 --lr-scheduler-kwargs '{"num_decay_steps": 5, "min_lr_ratio": 0.1}'
+
 refused() {
     expect 2 "$1" "${train[@]}" --output-dir "$work/x" "${@:2}"
     expect 2 "$1" plan --model tiny "${@:2}"
@@ -59,6 +63,10 @@ refused 'lr-scheduler-type: the least rate is missing: found "cosine_with_min_lr
     --lr-scheduler-type cosine_with_min_lr
 refused 'kwargs: min_lr_rate: found "2", expected a share' --lr-scheduler-type cosine --lr-scheduler-kwargs min_lr_rate=2
 refused 'kwargs: power: found "much"' --lr-scheduler-type polynomial --lr-scheduler-kwargs power=much
+refused 'kwargs: the schedule has no such number: found "decay_type", expected num_decay_steps or min_lr_ratio' \
+    --lr-scheduler-type warmup_stable_decay --lr-scheduler-kwargs decay_type=linear
+refused 'kwargs: num_decay_steps: found "0", expected a whole number' --lr-scheduler-type warmup_stable_decay \
+    --lr-scheduler-kwargs num_decay_steps=0
 refused 'kwargs: a key without a value: found "power"' --lr-scheduler-type polynomial --lr-scheduler-kwargs power
 refused 'learning-rate: too low for where a polynomial schedule ends' --lr-scheduler-type polynomial --learning-rate 1e-8
 refused 'warmup-ratio: the value is out of range' --warmup-ratio 1.5

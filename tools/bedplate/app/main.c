@@ -82,6 +82,11 @@ static int run_command(const command *v, int count, char **arguments)
     if (set.help != NULL) {
         return options_help(v, set.help);
     }
+    if (set.words.count > v->most_words) {
+        output_print(stderr, "bedplate: %s: an argument that is not expected: expected%s\n",
+                     set.words.item[v->most_words], v->words);
+        return 2;
+    }
     if (resolve_options(&set) != BP_OK) {
         return 2;
     }
@@ -89,11 +94,6 @@ static int run_command(const command *v, int count, char **arguments)
         options_print(&set);
         model_print(&set);
         return 0;
-    }
-    if (set.words.count > v->most_words) {
-        output_print(stderr, "bedplate: %s: an argument that is not expected: expected%s\n",
-                     set.words.item[v->most_words], v->words);
-        return 2;
     }
     if (set.words.count < v->least_words) {
         output_print(stderr, "bedplate: %s: an argument is missing: expected%s\n", v->name,

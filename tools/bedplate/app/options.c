@@ -101,6 +101,49 @@ static bp_status options_once(reading *r, const asked *a, const option *which)
     return BP_OK;
 }
 
+/* Whether a value is a list as JSON, Python or YAML write it: ["q_proj", "v_proj"], [0,1],
+ * {"q_proj": 8}. A regular expression may begin with a bracket as well, but has no such contents.
+ */
+static bool options_is_written_list(const char *value)
+{
+    const size_t length = strlen(value);
+    const char close = value[0] == '[' ? ']' : value[0] == '(' ? ')' : '}';
+    if (length < 3 || strchr("[({", value[0]) == NULL || value[length - 1] != close) {
+        return false;
+    }
+    const size_t words = strcspn(value + 1, "[](){}|\\*+?^$");
+    const char first = value[1 + strspn(value + 1, " ")];
+    return words == length - 2 && strchr(value, '-') != value + 2 &&
+           (first == '"' || first == '\'' || close != ')') &&
+           (strpbrk(value, "\"',:") != NULL || (first >= '0' && first <= '9'));
+}
+
+/* Such a list as ours: without brackets, quotes and blanks, with = for a colon. */
+static bp_status options_plain_list(const char *value, const char **ours, const char *origin)
+{
+    static char pool[NAME_BYTES * 64]; /* values point into it for the life of the program */
+    static size_t used;
+    const size_t length = strlen(value);
+    if (length >= sizeof pool - used) {
+        output_print(stderr, "bedplate: %s: the list is too long\n", origin);
+        return BP_ERR_USAGE;
+    }
+    *ours = pool + used;
+    for (size_t i = 1; i + 1 < length; i++) {
+        const char c = value[i] == ':' && value[0] == '{' ? '=' : value[i];
+        if (strchr("\"' ", c) == NULL) {
+            pool[used++] = c;
+        }
+    }
+    pool[used++] = '\0';
+    return BP_OK;
+}
+
+static bool options_takes_list(const asked *a)
+{
+    return a->which->choices != NULL && strstr(a->which->choices, ",..") != NULL;
+}
+
 /* One value: translated, and put into the settings. */
 static bp_status options_put(reading *r, const asked *a, const char *value)
 {
@@ -124,6 +167,9 @@ static bool options_is_modules(const asked *a)
 static bp_status options_put_all(reading *r, const asked *a, const char *value)
 {
     char item[NAME_BYTES];
+    if ((options_is_modules(a) || options_takes_list(a)) && options_is_written_list(value)) {
+        BP_TRY(options_plain_list(value, &value, a->origin));
+    }
     if (!options_is_modules(a)) {
         return options_put(r, a, value);
     }
@@ -234,7 +280,7 @@ static bp_status take_list(reading *r, const asked *a)
             return BP_ERR_USAGE;
         }
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", between, item);
-        between = ",";
+        between = length > 1 && item[length - 2] == ',' ? "" : ","; /* q_proj, v_proj */
     } while (options_more_of_list(r));
     used++;
     return options_put_all(r, a, joined);
@@ -271,8 +317,7 @@ static bp_status options_take_value(reading *r, const asked *a, const char *valu
                      which->choices != NULL ? which->choices : "a word");
         return BP_ERR_USAGE;
     }
-    const bool list =
-        options_is_modules(a) || (which->choices != NULL && strstr(which->choices, ",..") != NULL);
+    const bool list = options_is_modules(a) || options_takes_list(a);
     return list && !options_takes_words(r->set) ? take_list(r, a)
                                                 : options_put(r, a, r->arguments[r->at++]);
 }
@@ -319,6 +364,35 @@ static uint32_t options_also(const settings *set, int count, char **arguments)
     return unit && set->command == COMMAND_PLAN ? COMMAND_TRAIN : 0;
 }
 
+/* A word where the command takes none: what the option before it, or a name before a =, may have
+ * meant. */
+static bp_status options_word(reading *r, const char *text)
+{
+    settings *set = r->set;
+    const size_t length = strcspn(text, "=");
+    const char *before = r->at > 1 ? r->arguments[r->at - 2] : "";
+    asked a;
+    if (options_takes_words(set) || set->words.count > 0) {
+        if (set->words.count < SETTINGS_PATHS_MAX) {
+            set->words.item[set->words.count++] = text;
+        }
+        return BP_OK;
+    }
+    if (text[length] == '=' && options_ask_any(&a, (naming){text, length}, r->commands)) {
+        output_print(stderr, "bedplate: %s: an option without its dashes: expected --%s\n", text,
+                     text);
+        return BP_ERR_USAGE;
+    }
+    if (before[0] == '-' && !(before[1] >= '0' && before[1] <= '9') &&
+        strchr(before, '=') == NULL) {
+        output_print(stderr, "bedplate: %s: no such value: found \"%s\", expected true or false\n",
+                     before, text);
+        return BP_ERR_USAGE;
+    }
+    set->words.item[set->words.count++] = text;
+    return BP_OK;
+}
+
 bp_status options_parse(settings *set, int count, char **arguments)
 {
     reading r = {.set = set, .arguments = arguments, .count = count};
@@ -329,8 +403,8 @@ bp_status options_parse(settings *set, int count, char **arguments)
             BP_TRY(take_option(&r, text + 2));
         } else if (text[0] == '-' && text[1] >= 'a' && text[1] <= 'z') {
             BP_TRY(take_option(&r, strcmp(text, "-h") == 0 ? "help" : text));
-        } else if (set->words.count < SETTINGS_PATHS_MAX) {
-            set->words.item[set->words.count++] = text;
+        } else {
+            BP_TRY(options_word(&r, text));
         }
     }
     return set->config != NULL ? options_file(set, set->config, r.given) : BP_OK;

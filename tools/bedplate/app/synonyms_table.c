@@ -51,8 +51,9 @@ enum {
     "bf16=--bf16|bfloat16=--bf16|bf16-true=--bf16|bf16-mixed=--bf16|torch.bfloat16=--bf16|"        \
     "fp16=--fp16|float16=--fp16|half=--fp16|f16=--fp16|16-mixed=--fp16|torch.float16=--fp16|"      \
     "fp32=--fp32|float32=--fp32|float=--fp32|f32=--fp32|32-true=--fp32|torch.float32=--fp32|"      \
-    "no=--fp32|none=--fp32|fp8=!see --weight-dtype fp8, --tape-dtype fp8 and --product-dtype fp8|" \
-    "auto=!name the precision: --bf16, --fp16 or --fp32 (the default)"
+    "no=--fp32|fp8=!see --weight-dtype fp8, --tape-dtype fp8 and --product-dtype fp8|"             \
+    "auto=!name the precision: --bf16, --fp16 or --fp32 (the default)|"                            \
+    "none=!name the precision: --bf16, --fp16 or --fp32 (the default)"
 #define OPTIMIZERS                                                                                 \
     "adamw_torch=adamw|adamw_torch_fused=adamw|adamw_torch_xla=adamw|adamw_torch_npu_fused=adamw|" \
     "adamw_hf=adamw|adamw_apex_fused=adamw|adamw_fused=adamw|adamw_32bit=adamw|"                   \
@@ -99,6 +100,7 @@ enum {
     "fill-mask=masked-lm|text-ranking=reranking|rerank=reranking|cross-encoder=reranking|"         \
     "feature_extraction=embedding|sentence-similarity=embedding|"                                  \
     "seq_2_seq_lm=!models with encoder and decoder are not implemented|"                           \
+    "ipo=!--task dpo with --loss-type ipo|"                                                        \
     "summarization=!the nearest is causal-lm|translation=!the nearest is causal-lm|*"
 
 static const synonym table[] = {
@@ -428,8 +430,8 @@ static const synonym table[] = {
     NEAR("monteclora-config", "not implemented: the nearest is --lora-r"),
     NEAR("ensure-weight-tying", "tied tables stay tied: leave it out"),
     NEAR("inference-mode", "eval and generate take --adapter: leave it out"),
-    NEAR("task-type", "--task names what the model learns"),
-    NEAR("lora-task-type", "--task names what the model learns"),
+    VALUES("task-type", "task", TASKS),
+    VALUES("lora-task-type", "task", TASKS),
     SAME("load-in-4-bit", "load-in-4bit"),
     SAME("load-in-8-bit", "load-in-8bit"),
     SAME("4bit", "load-in-4bit"),
@@ -439,8 +441,9 @@ static const synonym table[] = {
     SAME("use-8bit", "load-in-8bit"),
     VALUES("quantization-bit", "load-in-4bit", "4=--load-in-4bit|8=--load-in-8bit"),
     VALUES("bits", "load-in-4bit", "4=--load-in-4bit|8=--load-in-8bit"),
-    ONLY_VALUES(RUNS | COMMAND_BENCH, "quantization", "load-in-4bit",
-                "nf4=--load-in-4bit|int8=--load-in-8bit|8bit=--load-in-8bit|4bit=--load-in-4bit"),
+    ONLY_VALUES(RUNS | COMMAND_BENCH, "quantization|quantize|quant", "load-in-4bit",
+                "nf4=--load-in-4bit|int8=--load-in-8bit|8bit=--load-in-8bit|4bit=--load-in-4bit|"
+                "bnb.nf4=--load-in-4bit|4=--load-in-4bit|8=--load-in-8bit|int4=--load-in-4bit"),
     SAME("double-quant", "bnb-4bit-use-double-quant"),
     SAME("use-bnb-nested-quant", "bnb-4bit-use-double-quant"),
     SAME("use-nested-quant", "bnb-4bit-use-double-quant"),
@@ -532,7 +535,7 @@ static const synonym table[] = {
     SAME("random-state", "seed"),
     SAME("random-seed", "seed"),
     SAME("manual-seed", "seed"),
-    ONLY(GENERATES, "-s", "seed"),
+    ONLY_VALUES(GENERATES, "-s", "seed", "-1=!every text can be drawn again: give a number|*"),
     NEAR("full-determinism", "every run is deterministic: leave it out"),
     NEAR("deterministic", "every run is deterministic: leave it out"),
     SAME("dropout-rate", "dropout"),
@@ -783,9 +786,6 @@ static const synonym table[] = {
     ONLY(GENERATES, "interactive", "chat"),
     ONLY(GENERATES, "-i", "chat"),
     ONLY(GENERATES, "apply-chat-template", "chat"),
-    ONLY(GENERATES, "ctx-size", "context"),
-    ONLY(GENERATES, "n-ctx", "context"),
-    ONLY(GENERATES, "-c", "context"),
     ONLY_VALUES(GENERATES, "stream", "no-stream", "true=false|false=true"),
     ONLY_NEAR(GENERATES, "-f", "--prompt \"$(cat FILE)\""),
     ONLY_NEAR(GENERATES, "file", "--prompt \"$(cat FILE)\""),
@@ -900,6 +900,8 @@ static const synonym table[] = {
     NEAR("padding|padding-value|padding-side",
          "--length-buckets has the lengths to which rows are padded"),
     SAME("grad-accumulation", "gradient-accumulation-steps"),
+    ONLY_NEAR(GENERATES, "n-batch|ubatch-size|-ub",
+              "the prompt is read in one piece: leave it out"),
     NEAR("mini-batch-size|n-batch|ubatch-size|-ub",
          "--per-device-train-batch-size is a micro-batch, --gradient-accumulation-steps their "
          "number"),
@@ -970,6 +972,7 @@ static const synonym table[] = {
     NEAR("decay", "--weight-decay, or --lr-scheduler-type for a rate that decays"),
     NEAR("embedding-lr*|router-mapping|learning-rate-mapping",
          "--param-override 'GLOB: lr=F' sets a rate for some parameters"),
+    ONLY_NEAR(GENERATES, "no-warmup|warmup", "nothing is warmed up: leave it out"),
     NEAR("no-warmup", "--warmup-steps 0 is the default"),
     NEAR("nesterov", "--optim-args nesterov=true"),
     NEAR("swa*|lookahead",
@@ -1055,7 +1058,7 @@ static const synonym table[] = {
               "color|simple-io|no-display-prompt|verbose-prompt|special|log-disable|"
               "print-timings|multiline-input|in-prefix|in-suffix|return-dict*",
               "see --no-stream, --output-ids and --json for what is printed"),
-    ONLY_NEAR(GENERATES, "interactive-first|single-turn|no-conversation",
+    ONLY_NEAR(GENERATES, "interactive-first|-if|single-turn|no-conversation",
               "--chat answers a line of standard input at a time"),
     ONLY_NEAR(GENERATES, "keep|n-keep|grp-attn*|prompt-cache*",
               "--context N is of the whole conversation: leave it out"),
@@ -1081,7 +1084,8 @@ static const synonym table[] = {
     ONLY_NEAR(GENERATES, "pad-token-id|bos-token-id|eos-token-id|decoder-start*",
               "the tokenizer's files name it"),
     ONLY_NEAR(GENERATES, "max-time", "--max-new-tokens N ends a text"),
-    ONLY_NEAR(GENERATES, "output-scores|output-logits|output-attentions|output-hidden*|n-probs",
+    ONLY_NEAR(GENERATES,
+              "output-scores|output-logits|output-attentions|output-hidden*|n-probs|logprobs",
               "`bedplate eval --predictions FILE` writes scores"),
     ONLY_NEAR(GENERATES, "disable-compile|continuous-batching*|prefill*",
               "nothing is compiled: leave it out"),
@@ -1174,6 +1178,8 @@ static const synonym table[] = {
     NEAR("dpo-loss-weights", "one loss at a time: --loss-type"),
     NEAR("dpo-norm-loss", "the nearest is --task simpo"),
     NEAR("dpo-padding-free|dpo-use-logits*", "the nearest is --packing, and --length-buckets"),
+    NEAR("use-logits-to-keep", "the nearest is --loss-chunk-rows: logits exist in chunks"),
+    NEAR("label-pad-token-id", "padding is never learned: leave it out"),
     NEAR("process-reward-model", "not implemented: the nearest is --reward-model"),
     SAME("reward-model-name-or-path", "reward-model"),
     VALUES("reward-funcs", "reward",
@@ -1212,20 +1218,30 @@ static const synonym table[] = {
     ONLY_NEAR(COMMAND_EMBED, "prompt|instruction",
               "--prompt-name NAME takes a prompt of config_sentence_transformers.json"),
 
-    /* More of llama.cpp. */
+    /* More of llama.cpp. Its finetune has short names of several letters. */
+    ONLY(LEARNS, "-f", "data"),
+    ONLY(LEARNS, "-c|max-model-len", "max-seq-length"),
+    ONLY(LEARNS, "-lr-min", "min-lr"),
+    ONLY(LEARNS, "-wd", "weight-decay"),
+    ONLY(LEARNS, "-epochs", "num-train-epochs"),
+    ONLY(LEARNS, "-val-split", "validation-split"),
+    ONLY_VALUES(LEARNS, "-opt", "optim", OPTIMIZERS),
+    ONLY_NEAR(LEARNS, "-decay-epochs", "see --lr-scheduler-type and --lr-scheduler-kwargs"),
+    ONLY_NEAR(LEARNS, "-fa", "there is one attention, in tiles: leave it out"),
     ONLY_NEAR(GENERATES, "-j|json-schema-file|-jf|logit-bias|-l|backend-sampling|-bs",
               "not implemented: texts are not constrained"),
     ONLY_NEAR(GENERATES, "sampler-seq|top-nsigma|adaptive-*",
               "not implemented: see --top-k, --top-p and --min-p"),
     ONLY_NEAR(GENERATES, "-no-cnv|-st|skip-chat*",
               "--chat answers a line of standard input at a time"),
-    ONLY_NEAR(GENERATES, "-e|-mli|in-prefix-bos|display-prompt",
+    ONLY_NEAR(GENERATES, "-e|-co|-mli|in-prefix-bos|display-prompt|echo",
               "see --no-stream, --output-ids and --json for what is printed"),
     ONLY_NEAR(GENERATES, "system-prompt-file|-sysf", "--system \"$(cat FILE)\""),
     ONLY_NEAR(GENERATES, "binary-file|-bf", "--prompt \"$(cat FILE)\""),
     ONLY_NEAR(GENERATES, "context-shift|no-context-shift|swa-full",
               "--context N is of the whole conversation: leave it out"),
-    ONLY(GENERATES, "-dev", "device"),
+    ONLY_VALUES(RUNS, "-dev", "device",
+                "none=host|cpu=host|cuda0=cuda:0|cuda1=cuda:1|cuda2=cuda:2|cuda3=cuda:3|*"),
     ONLY_NEAR(GENERATES, "list-devices", "`bedplate devices`"),
     ONLY_NEAR(GENERATES,
               "-mg|-sm|-ts|-ot|override-tensor|cpu-moe|n-cpu-moe|-cmoe|-ncmoe|op-offload",
@@ -1234,7 +1250,15 @@ static const synonym table[] = {
               "-ctk|-ctv|-nkvo|kv-offload|defrag-thold|direct-io|load-mode|-lm|repack|"
               "no-repack|no-host|fit|fit-*|-fit",
               "memory is planned: leave it out"),
-    ONLY_NEAR(GENERATES, "parallel|-np", "--num-return-sequences N draws several texts"),
+    ONLY(GENERATES, "-c|ctx-size|n-ctx|max-model-len", "context"),
+    ONLY(GENERATES, "start", "prompt"), /* nanoGPT */
+    ONLY_NEAR(GENERATES,
+              "host|port|api-key*|-a|alias|webui|no-webui|path-prefix|-cb|cont-batching|"
+              "served-model-name|server",
+              "there is no server: --prompt TEXT answers once, --chat each line of standard input"),
+    ONLY_NEAR(GENERATES, "embedding|embeddings|pooling", "`bedplate embed` writes vectors"),
+    ONLY_NEAR(GENERATES, "enforce-eager", "nothing is compiled: leave it out"),
+    ONLY_NEAR(GENERATES, "parallel|-np|best-of", "--num-return-sequences N draws several texts"),
     ONLY_NEAR(GENERATES, "-tb|-C|-Cr|cpu-range|cpu-strict|poll", "--threads N"),
     ONLY_NEAR(GENERATES, "control-vector*", "not implemented: --adapter takes adapters"),
     ONLY_NEAR(GENERATES, "perf|no-perf|-lv|verbosity|log-colors|log-verbose|log-timestamps",

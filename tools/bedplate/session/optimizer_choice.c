@@ -117,6 +117,27 @@ static bool read_flag(const char *text, size_t length, bool *value)
            (length == 1 && *text == '0');
 }
 
+/* A key that has an option: transformers' adam_beta1 as much as torch's eps. */
+static bool optimizer_choice_elsewhere(const char *text, size_t length, size_t key)
+{
+    char name[32];
+    const option *which = NULL;
+    if (key < sizeof name) {
+        memcpy(name, text, key);
+        name[key] = '\0';
+        which = options_meaning(name, COMMAND_TRAIN);
+    }
+    const bool betas = key == 5 && memcmp(text, "betas", key) == 0;
+    if (!betas && which == NULL) {
+        return false;
+    }
+    output_print(stderr,
+                 "bedplate: --optim-args: the key has an option of its own: found \"%.*s\", "
+                 "expected --%s\n",
+                 (int)length, text, betas ? "adam-beta1 and --adam-beta2" : which->name);
+    return true;
+}
+
 /* One KEY=VALUE of `length` bytes. */
 static bp_status take_argument(const char *text, size_t length, const bp_optimizer *optimizer,
                                bp_optimizer_options *options)
@@ -126,6 +147,10 @@ static bp_status take_argument(const char *text, size_t length, const bp_optimiz
         return optimizer_choice_wrong("a key without a value", text, length, optimizer);
     }
     const bp_rule_argument *argument = argument_of(optimizer, text, (size_t)(equals - text));
+    if ((argument == NULL || argument->option) &&
+        optimizer_choice_elsewhere(text, length, (size_t)(equals - text))) {
+        return BP_ERR_USAGE;
+    }
     if (argument == NULL || argument->option) {
         return optimizer_choice_wrong("not a key of this rule", text, length, optimizer);
     }

@@ -17,6 +17,7 @@
 typedef enum number_range {
     RANGE_POSITIVE,
     RANGE_WHOLE, /* from 1 on */
+    RANGE_STEPS, /* the same, as a uint64_t */
     RANGE_RATE,  /* from 0 to below the peak */
     RANGE_SHARE  /* of the peak, below 1 */
 } number_range;
@@ -25,7 +26,7 @@ typedef struct rate_number {
     const char *key;
     const char *schedule;
     number_range range;
-    size_t offset; /* of a double in bp_rate_options */
+    size_t offset; /* in bp_rate_options, of a double, or of a uint64_t for RANGE_STEPS */
 } rate_number;
 
 #define AT(member) offsetof(bp_rate_options, member)
@@ -38,6 +39,8 @@ static const rate_number numbers[] = {
     {"power", "polynomial", RANGE_POSITIVE, AT(power)},
     {"lr_end", "polynomial", RANGE_RATE, AT(minimum)},
     {"timescale", "inverse_sqrt", RANGE_WHOLE, AT(timescale)},
+    {"num_decay_steps", "warmup_stable_decay", RANGE_STEPS, AT(decay_steps)},
+    {"min_lr_ratio", "warmup_stable_decay", RANGE_SHARE, AT(minimum)},
 };
 
 enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
@@ -45,6 +48,7 @@ enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
 static const char *const range_words[] = {
     [RANGE_POSITIVE] = "a number above 0",
     [RANGE_WHOLE] = "a whole number of at least 1",
+    [RANGE_STEPS] = "a whole number of at least 1",
     [RANGE_RATE] = "a rate from 0 to below --learning-rate",
     [RANGE_SHARE] = "a share of --learning-rate from 0 to below 1",
 };
@@ -86,6 +90,7 @@ static bool in_range(number_range range, double value, const bp_rate_options *op
 {
     switch (range) {
     case RANGE_WHOLE:
+    case RANGE_STEPS:
         return value >= 1.0 && value <= 1e15 && floor(value) == value;
     case RANGE_RATE:
         return value >= 0.0 && value < options->learning_rate;
@@ -123,7 +128,13 @@ static bp_status take_number(const char **text, bp_rate rate, bp_rate_options *o
         return rate_wrong(row->key, value, size, range_words[row->range]);
     }
     number.real *= row->range == RANGE_SHARE ? options->learning_rate : 1.0;
-    memcpy((char *)options + row->offset, &number.real, sizeof number.real);
+    const uint64_t steps = (uint64_t)number.real;
+    char *to = (char *)options + row->offset;
+    if (row->range == RANGE_STEPS) {
+        memcpy(to, &steps, sizeof steps);
+    } else {
+        memcpy(to, &number.real, sizeof number.real);
+    }
     at = past_marks(value + size);
     at = past_marks(at + (*at == ',' ? 1 : 0));
     *text = at;
