@@ -42,7 +42,8 @@ static const char page_style[] =
     "td.r{white-space:nowrap}code{font:12px ui-monospace,monospace}\n"
     "@media(max-width:700px){body{padding:14px 12px 32px}.plot{padding:0 14px 0 64px}"
     "svg text.w{display:none}.card{min-width:0;flex:1 1 40%;box-sizing:border-box}"
-    ".legend{gap:4px 12px;font-size:13px}table{font-size:12px}th,td{padding-right:9px}}\n";
+    ".legend{gap:4px 12px;font-size:13px}table{font-size:12px}th,td{padding-right:9px}"
+    ".scroll td:first-child{overflow-wrap:anywhere}}\n";
 
 void bp_page_head(bp_text *out)
 {

@@ -29,6 +29,8 @@ for (const width of [390, 1400]) {
         const text = () => [...chart.querySelectorAll(".axes text, .xt")].map(e => e.textContent).join("|");
         const box = chart.querySelector(".k").getBoundingClientRect();
         chart.querySelector(".plot").dispatchEvent(new PointerEvent("pointermove", {clientX: box.left + box.width / 2, clientY: box.top + 9}));
+        document.body.append("{ticks " + [...root.querySelectorAll(".chart")].map(c => c.querySelector("h2").firstChild.textContent +
+            " " + [...c.querySelectorAll(".axes .te")].map(e => e.textContent).join("|")).join("; ") + "}");
         document.body.append("{hover " + chart.querySelector(".tip").textContent.replaceAll("\n", "; ") + "}");
         document.body.append("{axes " + text() + "}");
         chart.querySelector(".toggle input").click();
@@ -75,7 +77,7 @@ run "${common[@]}" --output-dir "$work/run" --resume
 run "${common[@]}" --learning-rate 1e-3 --output-dir "$work/<b>&amp; run"
 clock=$(sed -n 's/.*"unix":\([0-9]*\).*/\1/p' "$work/run/events.jsonl" | tail -1)
 for step in 20 40; do
-    echo "{\"event\":\"eval\",\"seq\":90,\"unix\":$clock,\"step\":$step,\"accuracy\":0.$step,\"eval_f1\":1e300,\"metrics\":{\"<i>\":$step,\"up\":null}}"
+    echo "{\"event\":\"eval\",\"seq\":90,\"unix\":$clock,\"step\":$step,\"accuracy\":0.$step,\"eval_f1\":1e300,\"metrics\":{\"<i>\":$step,\"wide\":$((3 * step - 59)),\"up\":null}}"
 done >>"$work/run/events.jsonl"
 cat >>"$work/run/events.jsonl" <<P
 {"event":"signal","seq":97,"unix":$clock,"step":120,"stop":true,"number":15,"why":"asked"}
@@ -94,6 +96,11 @@ for words in 'Loss (line) and evaluation loss (dots)' 'Evaluation: accuracy' 'Ev
     grep -qF -- "$words" <<<"$text"
     check $? "the page has: $words" "$text"
 done
+# From 1 to 61: an axis of logarithms has ticks over all of it, with the script and without it.
+[[ $(grep -A9 '<h2>Evaluation: wide</h2>' "$work/one.html" | grep -o 'class="te"[^<]*' | sed 's/.*>//' | paste -sd '|') == '1|2|5|10|20|50' ]]
+check $? "the ticks of a wide axis" "$(grep -A9 '<h2>Evaluation: wide</h2>' "$work/one.html")"
+[[ -z $browser ]] || grep -qF 'Evaluation: wide 1|2|5|10|20|50' <<<"$shown"
+check $? "the script has the same ticks" "$(grep -o '{ticks [^}]*' <<<"$shown")"
 # The smoothed curve is the mean of both sides, 0.8^d at a distance of d: it does not lag behind the loss.
 python3 - "$work/one.html" >"$work/smooth" 2>&1 <<'P'
 import re, sys

@@ -8,7 +8,8 @@ enum {
     ACROSS = 1000, /* curves know no percent: they are drawn this wide and stretched */
     TICKS_X = 8,
     TICKS_Y = 6,
-    TICKS_PHONE = 5
+    TICKS_PHONE = 5,
+    TICKS_PHONE_BYTES = 3 /* their words are longer */
 };
 
 void plot_axis_fit(plot_axis *axis, bool margin)
@@ -44,24 +45,28 @@ static double plot_step(plot_unit unit, double least)
     return unit_of * decade * (factor <= 1 ? 1 : factor <= 2 ? 2 : factor <= 5 ? 5 : 10);
 }
 
-/* Powers of ten; with 2 and 5 times of them where there is room. */
+/* Powers of ten; with 2 and 5 times of them where there is room, else with 3 times. Even steps
+ * would crowd at the upper end of a logarithmic axis. */
 static uint32_t plot_log_ticks(const plot_axis *axis, uint32_t most, double tick[PLOT_TICKS])
 {
-    static const double factors[] = {1, 2, 5};
-    const double first = floor(log10(axis->low));
-    const double decades = log10(axis->high) - first;
-    const double stride = fmax(1, ceil(decades / most));
-    const size_t each = 3 * decades <= most ? 3 : 1;
-    uint32_t count = 0;
-    for (double d = first; d <= log10(axis->high) && count < most; d += stride) {
-        for (size_t i = 0; i < each && count < most; i++) {
-            const double value = factors[i] * pow(10, d);
-            if (value >= axis->low && value <= axis->high) {
-                tick[count++] = value;
+    static const double factors[3][3] = {{1, 2, 5}, {1, 3}, {1}};
+    const double first = floor(log10(axis->low)), last = log10(axis->high);
+    uint32_t count = most + 1;
+    for (size_t s = 0; s < 3 && count > most; s++) {
+        const double stride = s < 2 ? 1 : fmax(1, ceil((last - first) / most));
+        count = 0;
+        for (double d = first; d <= last; d += stride) {
+            for (size_t i = 0; i < 3 - s; i++) {
+                const double value = factors[s][i] * pow(10, d);
+                const bool inside = value >= axis->low && value <= axis->high;
+                if (inside && count < most) {
+                    tick[count] = value;
+                }
+                count += inside ? 1 : 0;
             }
         }
     }
-    return count;
+    return count < most ? count : most;
 }
 
 uint32_t plot_ticks(const plot_axis *axis, uint32_t most, double tick[PLOT_TICKS])
@@ -158,7 +163,8 @@ static void plot_ticks_x(bp_text *text, const plot *p)
     const uint32_t count = plot_ticks(&p->x, TICKS_X, tick);
     for (uint32_t i = 0; i < count; i++) {
         const double x = plot_left(p, tick[i]);
-        const bool odd = count > TICKS_PHONE && i % 2 == 1;
+        const bool odd =
+            count > (p->x.unit == PLOT_BYTES ? TICKS_PHONE_BYTES : TICKS_PHONE) && i % 2 == 1;
         plot_attribute(text, "<line class=\"g\" x1=\"", x, "%\"");
         plot_attribute(text, " x2=\"", x, "%\" y1=\"0\" y2=\"");
         bp_text_u64(text, PLOT_HEIGHT + 4);

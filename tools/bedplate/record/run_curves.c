@@ -296,7 +296,7 @@ void run_curves_put(bp_text *t, const run_view *views, uint32_t count)
         samples = samples && views[i].by_samples;
         judged = judged || views[i].curves[VIEW_EVAL].count > 0;
     }
-    bp_text_string(t, "<div id=\"bar\" hidden></div>\n");
+    bp_text_string(t, "<div id=\"bar\" hidden></div>\n<div class=\"charts\">\n");
     curve_chart_put(
         t, &(curve_chart){.title = judged ? "Loss (line) and evaluation loss (dots)" : "Loss",
                           .axis = "loss",
@@ -317,6 +317,7 @@ void run_curves_put(bp_text *t, const run_view *views, uint32_t count)
                                        .smoothed = others[i].smoothed,
                                        .linear = others[i].linear});
     }
+    bp_text_string(t, "</div>\n");
 }
 
 void run_curves_clocks(bp_text *t, const run_view *views, uint32_t count)

@@ -27,6 +27,9 @@ static const char page_rules[] =
     ".r4{color:var(--r4)}.r5{color:var(--r5)}.r6{color:var(--r6)}.r7{color:var(--r7)}\n"
     "polyline{fill:none;stroke:currentColor;stroke-width:1.6}.raw{opacity:.3;stroke-width:1}"
     ".dash{stroke-dasharray:5 3}circle{fill:var(--paper);stroke:currentColor;stroke-width:1.6}\n"
+    /* Beside each other where there is room, the loss alone: a run by rewards has twenty. */
+    "@media(min-width:1000px){.charts{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));"
+    "column-gap:28px}.charts>:first-child{grid-column:1/-1}}\n"
     ".e{stroke:var(--soft);stroke-dasharray:2 3}.plot{position:relative}"
     ".tip{position:absolute;top:30px;background:var(--card);border:1px solid var(--line);"
     "border-radius:6px;padding:4px 8px;font-size:12px;white-space:pre;pointer-events:none;"

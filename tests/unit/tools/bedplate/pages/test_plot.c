@@ -46,6 +46,8 @@ static void ticks_are_round(void **state)
         {{0, 1e6, "", PLOT_SECONDS, false}, "0 s|2 d|4 d|6 d|8 d|10 d"},
         {{1e-6, 2, "", PLOT_NUMBER, true}, "1e-06|1e-05|0.0001|0.001|0.01|0.1|1"},
         {{0.4, 9, "", PLOT_NUMBER, true}, "0.5|1|2|5"},
+        {{0.08, 6, "", PLOT_NUMBER, true}, "0.1|0.2|0.5|1|2|5"},
+        {{0.02, 30, "", PLOT_NUMBER, true}, "0.03|0.1|0.3|1|3|10|30"},
         {{3, 4, "", PLOT_NUMBER, true}, "3|3.2|3.4|3.6|3.8|4"}};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
