@@ -31,6 +31,9 @@ echo '{"model_type": "mlp", "input_size": 4, "hidden_sizes": [8], "num_labels": 
 mkdir "$work/cnn"
 echo '{"model_type": "cnn", "image_height": 8, "image_width": 8, "num_channels": 3, "num_labels": 2, "layers": ["conv 4 3", "mean-pool all"]}' >"$work/cnn/config.json"
 
+for ((i = 0; i < 200; i++)); do printf '\1\0\2\0'; done >"$work/tokens.bin"
+echo ab >"$work/few.txt"
+printf '\1\0\2\0' >"$work/few.bin"
 refused=0
 words() { grep '^bedplate: ' <<<"$1" | grep -v '^bedplate: task: \|the weights are random\|rows have labels\|each token is a byte' | tail -1; }
 # agrees MODEL DATA OPTION..: train of no steps, and plan.
@@ -98,11 +101,32 @@ settled 2 text.jsonl --group-by-length
 settled 0 text.jsonl --group-by-length --packing
 settled 2 prompt.jsonl --group-by-length --packing --packing-strategy wrapped
 settled 0 prompt.jsonl --group-by-length
+settled 4 text.txt --packing
+settled 0 text.txt --packing --packing-strategy wrapped
+settled 2 tokens.bin --group-by-length
+settled 4 tokens.bin --packing
+for kind in few.txt few.bin; do
+    settled 4 $kind
+    settled 4 text.txt --eval-data "$work/$kind"
+done
+settled 4 text.txt --chat-template nosuch
+settled 0 text.txt --chat-template chatml
 settled 2 prefer.jsonl --group-by-length --task dpo
 settled 2 prefer.jsonl --packing --task dpo
 settled 3 text.txt --offload "file:$work/tier:1KB"
 settled 0 text.txt --offload "file:$work/tier:64MB"
 settled 2 text.txt --offload "file:$work/text.txt:64MB"
+# A plan may be made for another machine: where only this one lacks a directory, plan says what train will.
+for path in nodir/tier empty; do
+    run train --model tiny-llama --data "$work/text.txt" --max-seq-length 16 --max-steps 0 --output-dir "$work/out" --overwrite-output-dir --quiet \
+        --offload "file:$work/$path:64MB"
+    why=$(words "$err")
+    [[ $code -eq 6 ]]
+    check $? "train: an offload file in $path" "$err"
+    run plan --model tiny-llama --data "$work/text.txt" --max-seq-length 16 --offload "file:$work/$path:64MB"
+    [[ $code -eq 0 && $(words "$err") == "$why: train refuses the file on this machine" ]]
+    check $? "plan: an offload file in $path" "$err; $why"
+done
 run plan --model tiny-llama --max-seq-length 16 --offload "file:$work/tier:1KB" --json
 [[ $code -eq 3 && $(json fits) == false ]]
 check $? "a plan whose offload file is too small does not fit" "$out$err"

@@ -234,7 +234,7 @@ awk 'NF { $2 = "W" NR } 1' "$work/pos.txt" >"$work/verse5.txt"                  
 { cat "$work/pos.txt" && printf 'some text\n\n'; } >"$work/verse6.txt"                # text behind them
 for data in verse{1..6}.txt; do said tiny-bert $data 'masked-lm, from plain text'; done
 expect 0 '^arena ' plan --model tiny-bert --task masked-lm --data "$work/pos.txt" "${small[@]}"
-run tokenize --tokenizer tests/golden/tokenizers/bert_uncased --data "$work/corpus.txt" --output "$work/corpus.bin"
+run tokenize --tokenizer tests/golden/tokenizers/bert_uncased --data "$work/corpus.txt" "$work/corpus.txt" "$work/corpus.txt" --output "$work/corpus.bin"
 said tiny-bert corpus.bin 'masked-lm, from a token file'
 said tiny corpus.bin 'causal-lm, from a token file'
 expect 2 'corpus.bin holds tokens .a token file.*found classification, expected causal-lm' plan --model tiny-bert --task classification --data "$work/corpus.bin" "${small[@]}"

@@ -71,6 +71,14 @@ grep -q 'would fit with .*--load-in-4bit' <<<"$said"
 check $? "over a base in 4 bits" "$said"
 limit=260000000
 proposals --model gpt2 --arena $limit --lora-r 8 --load-in-8bit --optim adamw_8bit
+# Adapters over a base in 4 bits are not enough: the base is offloaded as well.
+mkdir "$work/small"
+echo '{"model_type": "llama", "vocab_size": 32000, "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "max_position_embeddings": 64}' >"$work/small/config.json"
+limit=25000000
+proposals --model "$work/small" --arena $limit
+grep -q 'would fit with .*--load-in-4bit --offload file:PATH:' <<<"$said"
+check $? "over an offloaded base in 4 bits" "$said"
 # Pairs and rows of several texts stay whole, and a step has as many of them as before.
 for task in 'tiny-llama dpo 1500000' 'tiny-llama kto 1600000' 'tiny-bert embedding 1900000'; do
     read -r model task limit <<<"$task"
@@ -124,5 +132,5 @@ expect 3 '^try: bedplate train --model tiny --data .* --arena 1100000 --lora-r 8
 run plan --model tiny --arena 10000
 [[ $code -eq 3 && $err != *try:* ]]
 check $? "nothing to try" "$err"
-expect 3 'no option makes it fit; the least is [0-9,]+ bytes' plan --model tiny --arena 10000
+expect 3 'no option that was tried makes it fit; without others the least is [0-9,]+ bytes' plan --model tiny --arena 10000
 finish

@@ -2,8 +2,10 @@
 /* From --offload to an open file, and what the plan says of it. */
 #include "tools/bedplate/planning/offload_choice.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/plan/optimizer.h"
 #include "core/base/digest.h"
@@ -11,6 +13,7 @@
 #include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/app/device_choice.h"
 #include "tools/bedplate/app/options.h"
+#include "tools/bedplate/app/output.h"
 #include "tools/bedplate/app/path_guard.h"
 
 #define OFFLOAD_AHEAD    2
@@ -172,6 +175,25 @@ bp_status offload_check(const offload_choice *b, const settings *set, const bp_s
                             "a GPU has no tier in a file; give host:BYTES", "--offload");
     }
     return BP_OK;
+}
+
+void offload_say_here(const offload_choice *b)
+{
+    struct stat at;
+    char folder[sizeof b->path + 1];
+    const bool file = b->asked && !b->host && !b->flash;
+    const bool there = file && stat(b->path, &at) == 0;
+    const char *slash = strrchr(b->path, '/');
+    (void)snprintf(folder, sizeof folder, "%.*s.", slash != NULL ? (int)(slash - b->path + 1) : 0,
+                   b->path);
+    const char *found = !file                             ? NULL
+                        : there && S_ISDIR(at.st_mode)    ? "is a directory"
+                        : there || stat(folder, &at) == 0 ? NULL
+                                                          : "there is no such directory";
+    if (found != NULL) {
+        output_print(stderr, "bedplate: %s: %s: train refuses the file on this machine\n", b->path,
+                     found);
+    }
 }
 
 void offload_all(bp_spec *spec, uint32_t what)

@@ -52,6 +52,10 @@ bp_status offload_read(offload_choice *b, const settings *set, bp_error *error) 
 bp_status offload_check(const offload_choice *b, const settings *set, const bp_spec *spec,
                         bp_error *error) BP_MUST_CHECK;
 
+/* Where the file cannot be made on this machine, a plan says so on stderr: it may be made for
+ * another one. */
+void offload_say_here(const offload_choice *b);
+
 /* Everything that may be offloaded does, of what is asked for (bits of OFFLOAD_..): in the host's
  * memory where the device is a GPU. */
 void offload_all(bp_spec *spec, uint32_t what);

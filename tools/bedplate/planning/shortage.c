@@ -132,14 +132,16 @@ static bool add_spec(shortage *to, const bp_choice *c, const bp_spec *spec, cons
     return true;
 }
 
-/* A second tier of memory: the same bits, more slowly. */
-static bool shortage_add_moved(shortage *to, const bp_choice *c, uint32_t what, const char *named)
+/* A second tier of memory: the same bits as `from` has, more slowly. `before` are the options that
+ * made it. */
+static bool shortage_add_moved(shortage *to, const bp_choice *c, const bp_spec *from,
+                               const char *before, uint32_t what, const char *named)
 {
-    char options[128];
+    char options[512];
     bp_text text;
     bp_error ignored = {.code = BP_OK};
     bp_report report;
-    bp_spec spec = c->request.spec;
+    bp_spec spec = *from;
     offload_all(&spec, what);
     if (c->request.spec.offload.bases > 0 || c->request.spec.offload.fixed ||
         bp_spec_check(&spec, NULL) != BP_OK ||
@@ -149,6 +151,8 @@ static bool shortage_add_moved(shortage *to, const bp_choice *c, uint32_t what, 
     }
     const bool host = spec.offload.host;
     bp_text_init(&text, NULL, NULL, options, sizeof options);
+    bp_text_string(&text, before);
+    bp_text_string(&text, before[0] != '\0' ? " " : "");
     bp_text_string(&text, host ? "--offload host:" : "--offload file:PATH:");
     bp_text_u64(&text, host ? report.host.arena_bytes : report.offload.arena_bytes);
     bp_text_string(&text, named);
@@ -158,8 +162,9 @@ static bool shortage_add_moved(shortage *to, const bp_choice *c, uint32_t what, 
 /* What is written for every micro-batch where nothing else is enough. */
 static bool shortage_add_offload(shortage *to, const bp_choice *c)
 {
-    return shortage_add_moved(to, c, OFFLOAD_ALL, "") ||
-           shortage_add_moved(to, c, OFFLOAD_ALL | OFFLOAD_GRADIENTS,
+    const bp_spec *spec = &c->request.spec;
+    return shortage_add_moved(to, c, spec, "", OFFLOAD_ALL, "") ||
+           shortage_add_moved(to, c, spec, "", OFFLOAD_ALL | OFFLOAD_GRADIENTS,
                               " --offload-what bases,weights,gradients");
 }
 
@@ -252,6 +257,24 @@ static bool shortage_add_adapters(shortage *to, const bp_choice *c)
     return false;
 }
 
+/* What takes least of all: adapters over a base in 4 bits, or in 8, that is offloaded. */
+static void shortage_add_smallest(shortage *to, const bp_choice *c)
+{
+    char options[512];
+    bp_text text;
+    bp_spec spec = c->request.spec;
+    bp_text_init(&text, NULL, NULL, options, sizeof options);
+    bool any = false;
+    for (uint32_t i = 1; i <= MEMORY_OPTION_ADAPTERS; i++) {
+        any = apply(i, &spec, &text) || any;
+    }
+    any = apply(MEMORY_OPTION_4BIT, &spec, &text) || apply(MEMORY_OPTION_8BIT, &spec, &text) || any;
+    if (any && spec.lora.rank > 0 && bp_text_flush(&text) == BP_OK) {
+        (void)shortage_add_moved(to, c, &spec, options[0] == ' ' ? options + 1 : options,
+                                 OFFLOAD_ALL, "");
+    }
+}
+
 /* What changes no result: one option, or all of them. */
 static bool add_equal(shortage *to, const bp_choice *c)
 {
@@ -325,6 +348,9 @@ void shortage_find(shortage *to, const bp_choice *c, const bp_plan *plan, const 
     for (uint32_t i = 0; i < more.count; i++) {
         ways_add(to, more.way[i].options, "", more.way[i].arena_bytes);
     }
+    if (to->count == 0 && adapters) {
+        shortage_add_smallest(to, c);
+    }
     if (to->count == 0) {
         to->least = bp_choice_least(&c->request, &dry_run_lender, &shortage_trial);
     }
@@ -372,7 +398,8 @@ static void print_ways(const shortage *ways, const settings *set, const bp_plan 
         shortage_try(ways, set);
     } else {
         bp_text_init(&text, NULL, NULL, line, sizeof line - 1);
-        bp_text_string(&text, "no option makes it fit; the least is ");
+        bp_text_string(&text,
+                       "no option that was tried makes it fit; without others the least is ");
         bp_text_grouped(&text, ways->least);
         bp_text_string(&text, " bytes, of which weights and their optimizer's state take ");
         bp_text_grouped(&text, plan->report.state_bytes);

@@ -36,27 +36,33 @@ static bp_status take_date(session *s, bp_jinja_time *now)
     return BP_OK;
 }
 
+bp_status data_template_check(session *s)
+{
+    const char *given = s->set->chat_template;
+    bool there = given == NULL || bp_chat_template_named(given) != NULL;
+    if (there || (s->store->exists(s->store, given, &there) == BP_OK && there)) {
+        return BP_OK;
+    }
+    bp_status status = bp_error_set(&s->error, BP_ERR_DATA, where,
+                                    "there is no chat template of this name, nor a file", given);
+    bp_error_right(&s->error, "FILE, chatml, qwen2.5, smollm2, llama2, llama3, llama3.1, "
+                              "mistral, mistral-v3, mistral-nemo, gemma, gemma3, phi3, "
+                              "phi4, phi4-mini, zephyr, alpaca");
+    bp_error_prefix(&s->error, "--chat-template");
+    return status;
+}
+
 static bp_status find_source(session *s, chat_choice *to, void *scratch)
 {
     const char *given = s->set->chat_template;
     const char *named = given != NULL ? bp_chat_template_named(given) : NULL;
-    bool there = false;
+    BP_TRY(data_template_check(s));
     if (named != NULL) {
         to->length = strlen(named);
         memcpy(to->source, named, to->length);
         return BP_OK;
     }
     if (given != NULL) {
-        if (s->store->exists(s->store, given, &there) != BP_OK || !there) {
-            bp_status status =
-                bp_error_set(&s->error, BP_ERR_DATA, where,
-                             "there is no chat template of this name, nor a file", given);
-            bp_error_right(&s->error, "FILE, chatml, qwen2.5, smollm2, llama2, llama3, llama3.1, "
-                                      "mistral, mistral-v3, mistral-nemo, gemma, gemma3, phi3, "
-                                      "phi4, phi4-mini, zephyr, alpaca");
-            bp_error_prefix(&s->error, "--chat-template");
-            return status;
-        }
         return bp_storage_read_small(s->store, given, to->source, BP_JINJA_SOURCE_MAX, &to->length,
                                      &s->error);
     }

@@ -18,6 +18,9 @@ typedef struct chat_choice {
 
 #define CHAT_CHOICE_BYTES (BP_JINJA_SOURCE_MAX + 65536 + 4 * 8192)
 
+/* BP_ERR_DATA: --chat-template is neither a name nor a file. */
+bp_status data_template_check(session *s) BP_MUST_CHECK;
+
 /* --chat-template, else that of the tokenizer's directory. memory: CHAT_CHOICE_BYTES aligned to 8.
  * BP_ERR_DATA: there is none; BP_ERR_USAGE: a date that is none. The run_tokenizer is open. */
 bp_status chat_choose(session *s, void *memory, chat_choice *to) BP_MUST_CHECK;

@@ -327,6 +327,7 @@ static bp_status options_check(session *s)
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
                             "give either --eval-data or --validation-split", "--validation-split");
     }
+    BP_TRY(data_template_check(s));
     if (s->set->data_weights == NULL) {
         return BP_OK;
     }
@@ -374,6 +375,27 @@ static bp_status files_first(data_files *files, session *s, bool *stream)
                          : data_reading_first(s, files, stream);
 }
 
+/* A stream whose tokens are counted before it is read: a token file's, or one for each byte. It has
+ * to fill a batch, as bp_feed_init wants it, unless a search may choose a smaller one, or a share
+ * is held out of it. */
+static bp_status stream_check(session *s, data_files *files)
+{
+    const bp_data_format format = files->data.format;
+    const bool bytes = format == BP_DATA_TEXT && s->run_tokenizer.kind == TOKENIZER_BYTES;
+    const bool counted = bytes || format == BP_DATA_LLMC || format == BP_DATA_NANOGPT;
+    bp_feed feed = {.source = files->source,
+                    .sequence = s->spec.sequence,
+                    .batch = s->spec.batch,
+                    .group = s->spec.batch};
+    if (!counted) {
+        return BP_OK;
+    }
+    BP_TRY(files->judged ? BP_OK : packing_stream_check(s, files->source));
+    return s->set->arena > 0 || s->set->validation_split > 0 || s->set->max_batch
+               ? BP_OK
+               : bp_feed_init(&feed, &s->error);
+}
+
 /* What one list of files is refused for; it may not be there yet. */
 static bp_status list_check(session *s, const path_list *list, bool judged)
 {
@@ -392,6 +414,7 @@ static bp_status list_check(session *s, const path_list *list, bool judged)
         const bool wrapped = s->set->packing && !packing_apart(s->set);
         status = data_grouped_check(s, wrapped || (stream && !s->set->packing));
     }
+    status = status == BP_OK && stream ? stream_check(s, &files) : status;
     data_files_close(&files);
     return status;
 }

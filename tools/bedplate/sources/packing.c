@@ -29,6 +29,25 @@ bp_status packing_check(session *s)
                         "--packing");
 }
 
+static bp_packing packing_strategy(const settings *set)
+{
+    const char *strategy = set->packing_strategy;
+    return strcmp(strategy, "wrapped") == 0 ? BP_PACKING_WRAPPED
+           : strcmp(strategy, "bfd") == 0   ? BP_PACKING_BFD
+                                            : BP_PACKING_BFD_SPLIT;
+}
+
+bp_status packing_stream_check(session *s, bp_source *source)
+{
+    static const bp_tokenizer_special none = {-1, -1, -1, -1, -1, -1, -1, false};
+    const bp_pack pack = {.source = source,
+                          .end_token =
+                              run_tokenizer_end_of(&s->run_tokenizer, &none, &s->spec.config),
+                          .packing = packing_strategy(s->set),
+                          .error = &s->error};
+    return s->set->packing ? bp_pack_check(&pack) : BP_OK;
+}
+
 static void say_packed(const session *s, const bp_pack *pack, const bp_tokens *tokens)
 {
     const uint64_t places = pack->rows * pack->most;
@@ -53,15 +72,12 @@ static void say_packed(const session *s, const bp_pack *pack, const bp_tokens *t
 static bp_status pack_data(bp_tokens *tokens, session *s, data_set *data, memory_block *memory)
 {
     static char path[BP_STORE_PATH_MAX]; /* the token file's name, as long as it is open */
-    const char *strategy = s->set->packing_strategy;
     const int64_t end = run_tokenizer_end_of(&s->run_tokenizer, &data->special, &s->spec.config);
     bp_pack pack = {.source = data->train,
                     .end_token = end,
                     .vocabulary = s->spec.config.vocabulary,
                     .most = (uint64_t)s->spec.sequence + 1,
-                    .packing = strcmp(strategy, "wrapped") == 0 ? BP_PACKING_WRAPPED
-                               : strcmp(strategy, "bfd") == 0   ? BP_PACKING_BFD
-                                                                : BP_PACKING_BFD_SPLIT,
+                    .packing = packing_strategy(s->set),
                     .store = s->store,
                     .path = path,
                     .scratch = memory->address,

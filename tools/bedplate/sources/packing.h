@@ -11,6 +11,10 @@ bool packing_apart(const settings *set);
 /* BP_ERR_USAGE: the task has no rows that are packed. */
 bp_status packing_check(session *s) BP_MUST_CHECK;
 
+/* --packing of a stream of tokens, or of bytes, whose documents no token ends: BP_ERR_DATA, as
+ * packing_open. */
+bp_status packing_stream_check(session *s, bp_source *source) BP_MUST_CHECK;
+
 /* Puts packed rows in place of the data that is learned, in data.packed of the output directory, or
  * a file that goes with the program; nothing without --packing. What is evaluated stays as it is.
  * `tokens` must not move while the data is used. */

@@ -488,6 +488,7 @@ bp_status plan_read(session *s)
     BP_TRY(class_weights_fill(s, NULL));
     BP_TRY(plan_answers(s));
     BP_TRY(policy_plan(&policy, s));
+    offload_say_here(&s->offload);
     return checkpoint_recall(&points, s);
 }
 

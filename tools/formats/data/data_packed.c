@@ -232,17 +232,23 @@ static bp_status make_packed(packer *p)
     return bp_tokens_end(&p->writer);
 }
 
+bp_status bp_pack_check(const bp_pack *pack)
+{
+    const bool ends = pack->source->examples > 0 || pack->end_token >= 0;
+    return ends || pack->packing == BP_PACKING_WRAPPED
+               ? BP_OK
+               : bp_error_set(pack->error, BP_ERR_DATA, where,
+                              "the data is a stream without a token that ends documents: they "
+                              "cannot be separated; --packing-strategy wrapped does not need to",
+                              pack->source->name);
+}
+
 bp_status bp_pack_open(bp_pack *pack, bp_tokens *tokens)
 {
     packer p = packer_of(pack);
     pack->documents = pack->rows = pack->cut = pack->long_number = 0;
     *tokens = (bp_tokens){.open = false};
-    if (pack->source->examples == 0 && pack->end_token < 0 && pack->packing != BP_PACKING_WRAPPED) {
-        return bp_error_set(pack->error, BP_ERR_DATA, where,
-                            "the data is a stream without a token that ends documents: they cannot "
-                            "be separated; --packing-strategy wrapped does not need to",
-                            pack->source->name);
-    }
+    BP_TRY(bp_pack_check(pack));
     const bp_status status = make_packed(&p);
     if (status != BP_OK) {
         bp_tokens_abandon(&p.writer);

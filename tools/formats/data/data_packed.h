@@ -39,6 +39,10 @@ typedef struct bp_pack {
     uint64_t long_tokens;
 } bp_pack;
 
+/* BP_ERR_DATA: a stream without an end token, which is packed otherwise than wrapped. Of *pack only
+ * source, end_token, packing and error are looked at. */
+bp_status bp_pack_check(const bp_pack *pack) BP_MUST_CHECK;
+
 /* Makes the file and opens it. BP_ERR_DATA: a stream without an end token, no document of two
  * tokens. After an error nothing is left open. Cost: reads and writes every token once. */
 bp_status bp_pack_open(bp_pack *pack, bp_tokens *tokens) BP_MUST_CHECK;
