@@ -195,4 +195,23 @@ if [[ -e /dev/full ]]; then
 fi
 [[ $before == "$(cd "$work/good" && find . -type f -exec md5sum {} + | sort)" ]]
 check $? "nothing of all this touched the good directory"
+# Where options mend a command, the command with them is printed, and works as a shell takes it.
+mended() { # CODE ARGUMENTS..
+    local want=$1 line
+    shift
+    run "$@"
+    line=$(sed -n 's/^try: bedplate //p' <<<"$err")
+    [[ $code -eq $want && -n $line ]]
+    check $? "bedplate $* ends with $want and proposes a command" "$code $err"
+    eval "run $line"
+    check $code "bedplate $line" "$err"
+}
+seq 1 300 >"$work/count.txt"
+mended 2 plan --model tiny-llama --load-in-4bit
+mended 4 plan --model tiny --data "$work/count.txt" --max-seq-length 16 --packing
+mended 2 plan --model tiny --emit-c "$work/emitted"
+mended 2 generate --model tiny --max-new-tokens 4
+[[ $(stat -f -c %T /dev/shm 2>/dev/null) != tmpfs ]] || mended 2 train --model tiny --data "$work/count.txt" --max-seq-length 16 \
+    --max-steps 1 --output-dir "$work/memory" --offload "file:/dev/shm/bedplate-test.$$:64MB" --quiet
+rm -f "/dev/shm/bedplate-test.$$"
 finish

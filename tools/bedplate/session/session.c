@@ -714,6 +714,28 @@ static const bp_error *session_error(const session *s)
                                          : &s->runtime.error;
 }
 
+/* The command with the options that mend an error, where some do. */
+static void session_try(const session *s, const bp_error *error)
+{
+    static const char *const mends[][2] = {
+        {"quantised weights are frozen: training needs adapters", "--lora-r 8"},
+        {"the data is a stream without a token that ends documents",
+         "--packing --packing-strategy wrapped"},
+        {"files of this file system are memory", "--offload-buffered"},
+        {"the option needs --max-steps", "--max-steps 1000"},
+        {"give one of --prompt and --prompt-ids", "--prompt 'Once upon a time'"}};
+    static output out; /* large */
+    for (size_t i = 0; i < sizeof mends / sizeof mends[0]; i++) {
+        if (strncmp(error->text, mends[i][0], strlen(mends[i][0])) == 0) {
+            output_begin(&out, stderr);
+            bp_text_string(&out.text, "try: ");
+            options_command_put(&out.text, s->set, mends[i][1]);
+            bp_text_char(&out.text, '\n');
+            output_end(&out);
+        }
+    }
+}
+
 int session_report(const session *s, bp_status status)
 {
     const bp_error *error = session_error(s);
@@ -738,6 +760,7 @@ int session_report(const session *s, bp_status status)
         snprintf(shown.name, sizeof shown.name, "--%.*s", (int)sizeof shown.name - 3, error->name);
     }
     const int code = report_error(&shown); /* the library's "virtual-ranks" as it is typed */
+    session_try(s, error);
     if (error == &s->runtime.error) {
         device_log_show(&s->runtime, s->set->json);
     }
