@@ -2,6 +2,7 @@
 /* What walks the tables of a trainer. */
 #include "device/host/trainer.h"
 
+#include <float.h>
 #include <string.h>
 
 #include "core/base/dtype.h"
@@ -12,11 +13,11 @@
 bp_status bp_trainer_open(bp_trainer *trainer, const bp_trainer_plan *plan, void *arena,
                           uint64_t bytes)
 {
+    if (plan == NULL || arena == NULL || (uintptr_t)arena % sizeof(uint64_t) != 0) {
+        return BP_ERR_USAGE;
+    }
     if (bytes < plan->arena_bytes) {
         return BP_ERR_FIT;
-    }
-    if ((uintptr_t)arena % sizeof(uint64_t) != 0) {
-        return BP_ERR_USAGE;
     }
     if (bp_fused_fault() != NULL) {
         return BP_ERR_DEVICE;
@@ -196,7 +197,8 @@ bp_status bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
                           bp_trainer_outcome *outcome)
 {
     const bp_trainer_plan *plan = trainer->plan;
-    if (plan == NULL) {
+    if (plan == NULL || batch == NULL || outcome == NULL ||
+        !(batch->weight >= 0.0 && batch->weight <= DBL_MAX)) {
         return BP_ERR_USAGE;
     }
     *outcome = (bp_trainer_outcome){.step = trainer->steps + 1};
@@ -215,7 +217,7 @@ bp_status bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
 bp_status bp_trainer_evaluate(bp_trainer *trainer, const bp_trainer_batch *batch, double *loss)
 {
     const bp_trainer_plan *plan = trainer->plan;
-    if (plan == NULL || plan->count[BP_TRAINER_EVALUATE] == 0) {
+    if (plan == NULL || plan->count[BP_TRAINER_EVALUATE] == 0 || batch == NULL || loss == NULL) {
         return BP_ERR_USAGE;
     }
     BP_TRY(check_batch(trainer, batch, plan->evaluated));
@@ -341,7 +343,8 @@ bp_status bp_trainer_learn(bp_trainer *trainer, uint32_t samples, bp_trainer_out
 {
     const bp_trainer_plan *plan = trainer->plan;
     bp_trainer_batch batch = {.micros = 1, .weight = samples};
-    if (plan == NULL || plan->micros != 1 || samples == 0 || samples > plan->batch) {
+    if (plan == NULL || plan->micros != 1 || samples == 0 || samples > plan->batch ||
+        outcome == NULL) {
         return BP_ERR_USAGE;
     }
     for (uint32_t i = samples; i < plan->batch; i++) {
@@ -357,6 +360,9 @@ bp_status bp_trainer_class(const float *outputs, uint32_t count, uint32_t *best)
 {
     const bp_trainer_input number = {.real = true};
     uint32_t found = 0;
+    if (outputs == NULL || best == NULL || count == 0) {
+        return BP_ERR_USAGE;
+    }
     for (uint32_t i = 0; i < count; i++) {
         int32_t bits;
         memcpy(&bits, &outputs[i], sizeof bits);
@@ -366,7 +372,7 @@ bp_status bp_trainer_class(const float *outputs, uint32_t count, uint32_t *best)
         found = outputs[i] > outputs[found] ? i : found;
     }
     *best = found;
-    return count > 0 ? BP_OK : BP_ERR_USAGE;
+    return BP_OK;
 }
 
 /* One run over `tokens` ids: prefill takes several with padding, decode one. */
@@ -400,7 +406,8 @@ bp_status bp_trainer_accept(bp_trainer *trainer, const int32_t *ids, uint32_t co
                             const float **logits)
 {
     const bp_trainer_plan *plan = trainer->plan;
-    if (plan == NULL || plan->decoding.context == 0 || count == 0) {
+    if (plan == NULL || plan->decoding.context == 0 || count == 0 || ids == NULL ||
+        logits == NULL) {
         return BP_ERR_USAGE;
     }
     if (count > plan->decoding.context - trainer->position) {
@@ -424,7 +431,7 @@ bp_status bp_trainer_generate(bp_trainer *trainer, const int32_t *prompt, uint32
 {
     const bp_trainer_plan *plan = trainer->plan;
     const float *logits = NULL;
-    if (plan == NULL || plan->decoding.context == 0) {
+    if (plan == NULL || plan->decoding.context == 0 || (to == NULL && most > 0)) {
         return BP_ERR_USAGE;
     }
     if (count > plan->decoding.context || most > plan->decoding.context - count) {
@@ -494,13 +501,14 @@ static bp_status copy_state(const bp_trainer *trainer, uint64_t offset, unsigned
 
 bp_status bp_trainer_read_state(const bp_trainer *trainer, uint64_t offset, void *to, size_t bytes)
 {
-    return copy_state(trainer, offset, to, NULL, bytes);
+    return to == NULL && bytes > 0 ? BP_ERR_USAGE : copy_state(trainer, offset, to, NULL, bytes);
 }
 
 bp_status bp_trainer_write_state(bp_trainer *trainer, uint64_t offset, const void *from,
                                  size_t bytes)
 {
-    return copy_state(trainer, offset, NULL, from, bytes);
+    return from == NULL && bytes > 0 ? BP_ERR_USAGE
+                                     : copy_state(trainer, offset, NULL, from, bytes);
 }
 
 /* Whether bytes of a tensor are in the state. */
@@ -535,11 +543,12 @@ bp_state_io bp_trainer_state_io(bp_trainer *trainer)
     return (bp_state_io){trainer, read_tensor, write_tensor};
 }
 
-/* The tensor of that name and size; NULL: there is none. */
+/* The tensor of that name and size; NULL: there is none, or nothing is at `bytes_at`. */
 static const bp_state_tensor *named(const bp_trainer *trainer, const bp_state_tensor *tensors,
-                                    const char *name, size_t bytes)
+                                    const char *name, const void *bytes_at, size_t bytes)
 {
-    const uint32_t count = trainer->plan != NULL ? trainer->plan->state_count : 0;
+    const bool given = tensors != NULL && name != NULL && bytes_at != NULL;
+    const uint32_t count = given && trainer->plan != NULL ? trainer->plan->state_count : 0;
     for (uint32_t i = 0; i < count; i++) {
         if (strcmp(tensors[i].name, name) == 0) {
             return tensors[i].bytes == bytes ? &tensors[i] : NULL;
@@ -551,23 +560,47 @@ static const bp_state_tensor *named(const bp_trainer *trainer, const bp_state_te
 bp_status bp_trainer_get(const bp_trainer *trainer, const bp_state_tensor *tensors,
                          const char *name, void *to, size_t bytes)
 {
-    const bp_state_tensor *tensor = named(trainer, tensors, name, bytes);
+    const bp_state_tensor *tensor = named(trainer, tensors, name, to, bytes);
     if (tensor == NULL) {
         return BP_ERR_USAGE;
     }
     return read_tensor((void *)(uintptr_t)trainer, tensor->handle, 0, to, bytes);
 }
 
+/* Whether floats of 16 bits are finite: in none of them all bits of the exponent are ones. */
+static bool finite_halves(const unsigned char *at, size_t bytes, uint32_t exponent)
+{
+    bool finite = true;
+    for (size_t i = 0; i < bytes; i += sizeof(uint16_t)) {
+        finite = finite && (((uint32_t)at[i + 1] << 8 | at[i]) & exponent) != exponent;
+    }
+    return finite;
+}
+
+static bool finite_tensor(bp_dtype dtype, const void *from, size_t bytes)
+{
+    const bp_trainer_input number = {.real = true};
+    switch (dtype) {
+    case BP_F32:
+        return check_elements(&number, from, bytes / sizeof(float)) == BP_OK;
+    case BP_BF16:
+        return finite_halves(from, bytes, 0x7f80);
+    case BP_F16:
+        return finite_halves(from, bytes, 0x7c00);
+    default:
+        return true; /* codes, counts */
+    }
+}
+
 bp_status bp_trainer_put(bp_trainer *trainer, const bp_state_tensor *tensors, const char *name,
                          const void *from, size_t bytes)
 {
-    const bp_state_tensor *tensor = named(trainer, tensors, name, bytes);
-    const bp_trainer_input number = {.real = true};
+    const bp_state_tensor *tensor = named(trainer, tensors, name, from, bytes);
     if (tensor == NULL) {
         return BP_ERR_USAGE;
     }
-    if (tensor->dtype == BP_F32) {
-        BP_TRY(check_elements(&number, from, bytes / sizeof(float)));
+    if (!finite_tensor(tensor->dtype, from, bytes)) {
+        return BP_ERR_DATA;
     }
     return write_tensor(trainer, tensor->handle, 0, from, bytes);
 }

@@ -8,7 +8,8 @@
  *     BP_TRY(bp_trainer_initialize(&trainer));
  *     while (..) BP_TRY(bp_trainer_step(&trainer, &batch, &outcome));
  *
- * Before an open that succeeded every call of a trainer that is zero is BP_ERR_USAGE, NULL or 0.
+ * Before an open that succeeded every call of a trainer that is zero is BP_ERR_USAGE, NULL or 0. A
+ * pointer other than the trainer that is NULL where a call needs what it points to is BP_ERR_USAGE.
  *
  * Needs no heap, no system, and no memory but the arena, the columns of a batch and the stack. */
 /* Installed as part of <bedplate/trainer.h>. */
@@ -144,8 +145,8 @@ typedef struct bp_trainer_outcome {
 } bp_trainer_outcome;
 
 /* Takes the arena, aligned to 8 bytes, and makes it zero. BP_ERR_FIT: it is smaller than the
- * plan's; BP_ERR_USAGE: it is not aligned; BP_ERR_DEVICE: this machine's arithmetic is another
- * (core/base/fused.h). */
+ * plan's; BP_ERR_USAGE: it is not there or not aligned; BP_ERR_DEVICE: this machine's arithmetic is
+ * another (core/base/fused.h). */
 bp_status bp_trainer_open(bp_trainer *trainer, const bp_trainer_plan *plan, void *arena,
                           uint64_t bytes) BP_MUST_CHECK;
 
@@ -157,7 +158,8 @@ bp_status bp_trainer_initialize(bp_trainer *trainer) BP_MUST_CHECK;
 void *bp_trainer_column(const bp_trainer *trainer, uint32_t input);
 
 /* One optimizer step. A batch without targets is counted and changes nothing. BP_ERR_USAGE: a
- * column is missing, or there is no micro-batch or more than the plan's; BP_ERR_DATA: an integer
+ * column is missing, there is no micro-batch or more than the plan's, or the weight is no finite
+ * number from 0; BP_ERR_DATA: an integer
  * that is not below its input's, as a token beyond the vocabulary or a class beyond the classes, or
  * a number that is not finite. Nothing has changed then. */
 bp_status bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,

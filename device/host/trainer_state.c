@@ -191,7 +191,7 @@ static bp_status slot_newest(const bp_trainer_slots *slots, uint32_t *slot,
 
 uint64_t bp_trainer_kept_bytes(bp_trainer *trainer, const bp_trainer_kept *kept)
 {
-    return trainer->plan == NULL
+    return trainer->plan == NULL || kept == NULL
                ? 0
                : bp_size_align(state_head(trainer, kept).bytes, BP_TRAINER_UNIT) + BP_TRAINER_UNIT;
 }
@@ -201,7 +201,7 @@ bp_status bp_trainer_keep(bp_trainer *trainer, const bp_trainer_kept *kept,
 {
     bp_trainer_state_head before, head;
     slot_writer w = {.slots = slots, .crc = CRC_START};
-    if (trainer->plan == NULL) {
+    if (trainer->plan == NULL || kept == NULL || slots == NULL) {
         return BP_ERR_USAGE;
     }
     if (bp_trainer_kept_bytes(trainer, kept) > slots->bytes) {
@@ -251,8 +251,11 @@ bp_status bp_trainer_recall(bp_trainer *trainer, const bp_trainer_kept *kept,
 {
     bp_trainer_state_head head;
     uint32_t slot;
+    if (any == NULL) {
+        return BP_ERR_USAGE;
+    }
     *any = false;
-    if (trainer->plan == NULL) {
+    if (trainer->plan == NULL || kept == NULL || slots == NULL) {
         return BP_ERR_USAGE;
     }
     BP_TRY(slot_newest(slots, &slot, &head));

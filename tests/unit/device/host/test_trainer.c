@@ -2,6 +2,7 @@
 /* The state of a trainer as bytes one behind the other and as tensors, over tables made by hand: a
  * row of the arena, a frozen one behind its end, and another of the arena. Whole trainers are
  * tests/cli/plan/test_emit_c.sh's. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -204,11 +205,132 @@ static void batches_that_the_plan_does_not_have(void **state)
     }
 }
 
+/* verifies device-36.c8d3 */
+static void weights_that_are_no_numbers(void **state)
+{
+    (void)state;
+    static const double wrong[] = {-1.0, (double)INFINITY, -(double)INFINITY, (double)NAN};
+    int32_t column[MICROS * SAMPLES * IDS] = {0};
+    const bp_trainer_plan made = walked_plan(true, false);
+    bp_trainer trainer;
+    bp_trainer_outcome outcome;
+    assert_int_equal(bp_trainer_open(&trainer, &made, walked, sizeof walked), BP_OK);
+    for (uint32_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        const bp_trainer_batch batch = {{column, column, column}, 1, wrong[i]};
+        assert_int_equal(bp_trainer_step(&trainer, &batch, &outcome), BP_ERR_USAGE);
+        assert_int_equal(trainer.steps, 0);
+    }
+}
+
+/* A state of one tensor for each type that has floats, two elements each, and one of codes. */
+enum { PUT_TENSORS = 4 };
+
+static const bp_trainer_range put_rows[PUT_TENSORS] = {{0, 8}, {8, 4}, {16, 4}, {24, 2}};
+static const bp_state_tensor put_tensors[PUT_TENSORS] = {
+    {.name = "f32", .dtype = BP_F32, .bytes = 8, .handle = 0},
+    {.name = "bf16", .dtype = BP_BF16, .bytes = 4, .handle = 1},
+    {.name = "f16", .dtype = BP_F16, .bytes = 4, .handle = 2},
+    {.name = "u8", .dtype = BP_U8, .bytes = 2, .handle = 3}};
+static const bp_trainer_plan put_plan = {
+    .arena_bytes = ARENA, .state = put_rows, .state_count = PUT_TENSORS};
+
+/* The formats' own bits (IEEE 754, bfloat16): infinities, NaNs, and the largest numbers.
+ * verifies device-36.c8d3 */
+static void numbers_that_are_put_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t bits[3]; /* of f32, bf16, f16 */
+        bool finite;
+    } cases[] = {{{0x7f800000, 0x7f80, 0x7c00}, false}, {{0xff800000, 0xff80, 0xfc00}, false},
+                 {{0x7fc00000, 0x7fc0, 0x7e00}, false}, {{0xff800001, 0xff81, 0xfc01}, false},
+                 {{0x7f7fffff, 0x7f7f, 0x7bff}, true},  {{0xff7fffff, 0xff7f, 0xfbff}, true},
+                 {{0x00000001, 0x0001, 0x0001}, true},  {{0x80000000, 0x8000, 0x8000}, true}};
+    bp_trainer trainer;
+    assert_int_equal(bp_trainer_open(&trainer, &put_plan, arena, sizeof arena), BP_OK);
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (uint32_t t = 0; t < 3; t++) {
+            const size_t size = t == 0 ? 4 : 2;
+            for (size_t at = 0; at < 2; at++) {
+                unsigned char some[8] = {0}, before[8], after[8];
+                for (size_t k = 0; k < size; k++) {
+                    some[at * size + k] = (unsigned char)(cases[i].bits[t] >> 8 * k);
+                }
+                const char *name = put_tensors[t].name;
+                assert_int_equal(bp_trainer_get(&trainer, put_tensors, name, before, 2 * size),
+                                 BP_OK);
+                assert_int_equal(bp_trainer_put(&trainer, put_tensors, name, some, 2 * size),
+                                 cases[i].finite ? BP_OK : BP_ERR_DATA);
+                assert_int_equal(bp_trainer_get(&trainer, put_tensors, name, after, 2 * size),
+                                 BP_OK);
+                assert_memory_equal(after, cases[i].finite ? some : before, 2 * size);
+            }
+        }
+    }
+    const unsigned char codes[2] = {0xff, 0xff};
+    assert_int_equal(bp_trainer_put(&trainer, put_tensors, "u8", codes, 2), BP_OK);
+}
+
+/* verifies device-36.c8d3 */
+static void pointers_to_nothing(void **state)
+{
+    (void)state;
+    bp_trainer trainer;
+    bp_trainer_outcome outcome;
+    bp_trainer_batch batch = {.micros = 1, .weight = 1.0};
+    unsigned char some[8] = {0};
+    double loss = 0.0;
+    float outputs[2] = {0};
+    uint32_t best = 0;
+    const bp_trainer_plan made = walked_plan(true, true);
+    assert_int_equal(bp_trainer_open(&trainer, NULL, walked, sizeof walked), BP_ERR_USAGE);
+    assert_int_equal(bp_trainer_open(&trainer, &made, NULL, sizeof walked), BP_ERR_USAGE);
+    assert_int_equal(bp_trainer_open(&trainer, &made, walked, sizeof walked), BP_OK);
+    assert_int_equal(bp_trainer_step(&trainer, NULL, &outcome), BP_ERR_USAGE);
+    assert_int_equal(bp_trainer_step(&trainer, &batch, NULL), BP_ERR_USAGE);
+    assert_int_equal(bp_trainer_evaluate(&trainer, NULL, &loss), BP_ERR_USAGE);
+    assert_int_equal(bp_trainer_evaluate(&trainer, &batch, NULL), BP_ERR_USAGE);
+    assert_int_equal(bp_trainer_place(&trainer, 0, NULL, 1, 0), BP_ERR_USAGE);
+    assert_int_equal(bp_trainer_learn(&trainer, 1, NULL), BP_ERR_USAGE);
+    assert_int_equal(bp_trainer_class(NULL, 2, &best), BP_ERR_USAGE);
+    assert_int_equal(bp_trainer_class(outputs, 2, NULL), BP_ERR_USAGE);
+    assert_int_equal(bp_trainer_open(&trainer, &put_plan, arena, sizeof arena), BP_OK);
+    assert_int_equal(bp_trainer_get(&trainer, NULL, "f32", some, 8), BP_ERR_USAGE);
+    assert_int_equal(bp_trainer_get(&trainer, put_tensors, NULL, some, 8), BP_ERR_USAGE);
+    assert_int_equal(bp_trainer_get(&trainer, put_tensors, "f32", NULL, 8), BP_ERR_USAGE);
+    assert_int_equal(bp_trainer_put(&trainer, NULL, "f32", some, 8), BP_ERR_USAGE);
+    assert_int_equal(bp_trainer_put(&trainer, put_tensors, NULL, some, 8), BP_ERR_USAGE);
+    assert_int_equal(bp_trainer_put(&trainer, put_tensors, "f32", NULL, 8), BP_ERR_USAGE);
+    assert_int_equal(bp_trainer_read_state(&trainer, 0, NULL, 1), BP_ERR_USAGE);
+    assert_int_equal(bp_trainer_write_state(&trainer, 0, NULL, 1), BP_ERR_USAGE);
+}
+
+/* verifies device-36.c8d3 */
+static void texts_that_lie_nowhere(void **state)
+{
+    (void)state;
+    static const bp_trainer_plan speaks = {.arena_bytes = ARENA,
+                                           .decoding = {.context = 8, .vocabulary = VOCABULARY}};
+    const int32_t ids[1] = {0};
+    const float *logits = NULL;
+    int32_t to[1];
+    bp_trainer trainer;
+    assert_int_equal(bp_trainer_open(&trainer, &speaks, arena, sizeof arena), BP_OK);
+    assert_int_equal(bp_trainer_accept(&trainer, NULL, 1, &logits), BP_ERR_USAGE);
+    assert_int_equal(bp_trainer_accept(&trainer, ids, 1, NULL), BP_ERR_USAGE);
+    assert_int_equal(bp_trainer_generate(&trainer, NULL, 1, to, 1, NULL, NULL), BP_ERR_USAGE);
+    assert_int_equal(bp_trainer_generate(&trainer, ids, 1, NULL, 1, NULL, NULL), BP_ERR_USAGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(integers_beyond_what_kernels_read),
                                        cmocka_unit_test(batches_that_the_plan_does_not_have),
                                        cmocka_unit_test(every_part_of_the_state),
+                                       cmocka_unit_test(weights_that_are_no_numbers),
+                                       cmocka_unit_test(numbers_that_are_put_by_name),
+                                       cmocka_unit_test(pointers_to_nothing),
+                                       cmocka_unit_test(texts_that_lie_nowhere),
                                        cmocka_unit_test(tensors_of_the_state)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
