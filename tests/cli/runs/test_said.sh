@@ -51,6 +51,19 @@ grep -q '(hf, quantised tensors as floats, other types as they were)' <<<"$out" 
 check $? "merged into the base that it was learned beside" "$out$err"
 expect 0 "$other" export --model "$work/base" --adapter "$work/adapter" --merge --to "$work/another"
 expect 0 "$other" eval --model "$work/base" --adapter "$work/adapter" "${common[@]:0:4}"
+# The adapter's own file has it too: a directory with what PEFT reads alone, whatever the form of the base.
+expect 0 '.' export --model "$work/base" --load-in-8bit --to "$work/codes8"
+for options in --load-in-4bit "--load-in-4bit --bnb-4bit-quant-type fp4 --bnb-4bit-use-double-quant false --bnb-4bit-blocksize 128" --load-in-8bit "--model $work/codes8"; do
+    read -ra words <<<"$options"
+    bits=$([[ $options == *8* && $options != *128* ]] && echo 8 || echo 4)
+    rm -rf "$work/q" "$work/alone" && mkdir "$work/alone"
+    run train --model "$work/base" "${common[@]}" --max-steps 1 --lora-r 4 "${words[@]}" --output-dir "$work/q"
+    cp "$work/q"/adapter_{config.json,model.safetensors} "$work/alone"
+    expect 0 "alone: the adapter was trained on a base quantised to $bits bits" export --model "$work/base" --adapter "$work/alone" --merge --to "$work/another"
+    run eval --model "$work/base" "${words[@]}" --adapter "$work/alone" "${common[@]:0:4}"
+    [[ $code -eq 0 ]] && ! grep -q 'was trained on a base' <<<"$err"
+    check $? "an adapter alone beside its own base ($options)" "$err"
+done
 run eval --model "$work/base" --adapter "$work/adapter" --load-in-4bit "${common[@]:0:4}" --json
 here=$(json loss)
 ! grep -q "$other" <<<"$err"

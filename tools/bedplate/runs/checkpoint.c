@@ -18,6 +18,7 @@
 #include "tools/bedplate/runs/integrity.h"
 #include "tools/bedplate/record/old_names.h"
 #include "tools/bedplate/app/options.h"
+#include "tools/bedplate/session/adapter_choice.h"
 #include "tools/bedplate/session/preference_choice.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/app/store_lasting.h"
@@ -602,7 +603,8 @@ static bp_status export_adapters(checkpoint *c)
     BP_TRY(bp_storage_join(path, s->set->output_dir, "adapter_model.safetensors", &s->error));
     const bp_hf_location place = {
         .store = s->store, .path = path, .scratch = s->work, .error = &s->error};
-    const bp_hf_scheme form = {.dtype = BP_F32};
+    adapter_note note;
+    const bp_hf_scheme form = {.dtype = BP_F32, .noted = adapter_note_base(&note, &s->spec)};
     BP_TRY(bp_hf_adapters_save(&s->runtime, &place, &form));
     BP_TRY(bp_peft_config_text(&s->plan.builder, s->set->model, json, sizeof json, &length));
     BP_TRY(bp_storage_join(path, s->set->output_dir, "adapter_config.json", &s->error));

@@ -249,35 +249,65 @@ bp_status adapter_fill(const settings *set, bp_store *store, adapter_choice *cho
     return BP_OK;
 }
 
-/* The form of 4 bits that a record's options have; NONE where there is no such one. */
+const bp_metadata_group *adapter_note_base(adapter_note *note, const bp_spec *spec)
+{
+    const bp_quantised form = spec->quantised;
+    const bool eight = form == BP_QUANTISED_INT8;
+    if ((!eight && !bp_quantised_four(form)) ||
+        (quantised_mixes(spec) && spec->experts != spec->quantised)) {
+        return NULL;
+    }
+    snprintf(note->block, sizeof note->block, "%u", (unsigned)bp_quantised_block(form));
+    const bool fp4 = bp_quantised_kind(form) >= BP_QUANTISED_FP4;
+    note->pairs[0] = (bp_pair){eight ? "load-in-8bit" : "load-in-4bit", "true"};
+    note->pairs[1] = (bp_pair){"bnb-4bit-quant-type", fp4 ? "fp4" : "nf4"};
+    note->pairs[2] =
+        (bp_pair){"bnb-4bit-use-double-quant", bp_quantised_nests(form) ? "true" : "false"};
+    note->pairs[3] = (bp_pair){"bnb-4bit-blocksize", note->block};
+    note->group = (bp_metadata_group){"bedplate.base.", {note->pairs, eight ? 1 : 4}};
+    return &note->group;
+}
+
+/* The form of 4 bits that options in a text of JSON have; NONE where there is no such one. */
 static bp_quantised recorded_four(const char *head)
 {
-    static const char size[] = "\"bnb-4bit-blocksize\":\"";
+    static const char size[] = "bnb-4bit-blocksize\":\"";
     const char *block = strstr(head, size);
-    return quantised_four(strstr(head, "\"bnb-4bit-quant-type\":\"fp4\"") != NULL,
-                          strstr(head, "\"bnb-4bit-use-double-quant\":\"false\"") == NULL,
+    return quantised_four(strstr(head, "bnb-4bit-quant-type\":\"fp4\"") != NULL,
+                          strstr(head, "bnb-4bit-use-double-quant\":\"false\"") == NULL,
                           block != NULL ? strtoull(block + sizeof size - 1, NULL, 10)
                                         : BP_NF4_BLOCK);
 }
 
-/* What the options in a record ask for. */
-static bp_quantised recorded_form(const char *directory)
+/* What the options at the beginning of a file of the adapter's directory ask for, from byte `skip`
+ * to the end of its first line. */
+static bp_quantised adapter_form_in(const char *directory, const char *name, size_t skip)
 {
-    static char head[16384]; /* the options stand at the beginning of a record */
+    static char head[16384];
     char path[BP_STORE_PATH_MAX];
-    if (bp_storage_join(path, directory, "record.jsonl", NULL) != BP_OK) {
+    if (bp_storage_join(path, directory, name, NULL) != BP_OK) {
         return BP_QUANTISED_NONE;
     }
     FILE *file = fopen(path, "r");
     const size_t length = file != NULL ? fread(head, 1, sizeof head - 1, file) : 0;
+    const char *text = length > skip ? head + skip : "";
     head[length] = '\0';
     if (file != NULL) {
         (void)fclose(file);
     }
-    head[strcspn(head, "\n")] = '\0';
-    return strstr(head, "\"load-in-4bit\":\"true\"") != NULL   ? recorded_four(head)
-           : strstr(head, "\"load-in-8bit\":\"true\"") != NULL ? BP_QUANTISED_INT8
-                                                               : BP_QUANTISED_NONE;
+    head[skip + strcspn(text, "\n")] = '\0';
+    return strstr(text, "load-in-4bit\":\"true\"") != NULL   ? recorded_four(text)
+           : strstr(text, "load-in-8bit\":\"true\"") != NULL ? BP_QUANTISED_INT8
+                                                             : BP_QUANTISED_NONE;
+}
+
+/* The adapter's own metadata, which begin a header of JSON behind its length; else those of older
+ * programs have a record beside them, whose options stand at its beginning. */
+static bp_quantised adapter_base_form(const char *directory)
+{
+    const bp_quantised noted =
+        adapter_form_in(directory, "adapter_model.safetensors", sizeof(uint64_t));
+    return noted != BP_QUANTISED_NONE ? noted : adapter_form_in(directory, "record.jsonl", 0);
 }
 
 /* export writes no quantised experts, so the base of a mixture is quantised while it is read. A
@@ -285,7 +315,7 @@ static bp_quantised recorded_form(const char *directory)
 void adapter_say_base(const settings *set, const bp_spec *spec)
 {
     char words[128];
-    const bp_quantised form = recorded_form(set->adapter);
+    const bp_quantised form = adapter_base_form(set->adapter);
     const int bits = form == BP_QUANTISED_INT8 ? 8 : 4;
     const bool floats = spec->quantised == BP_QUANTISED_NONE;
     const bool mixes = quantised_mixes(spec) && spec->config.experts == BP_QUANTISED_NONE;

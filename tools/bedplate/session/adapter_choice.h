@@ -3,6 +3,7 @@
 #ifndef BP_BEDPLATE_ADAPTER_CHOICE_H
 #define BP_BEDPLATE_ADAPTER_CHOICE_H
 
+#include "core/base/safetensors.h"
 #include "core/base/store.h"
 #include "tools/bedplate/app/settings.h"
 #include "tools/formats/peft/peft_config.h"
@@ -27,9 +28,20 @@ bp_status adapter_check(const char *path, const bp_peft_config *config,
  * data and names the file. */
 bp_status adapter_blame(const settings *set, bp_status status, bp_error *error) BP_MUST_CHECK;
 
-/* Says on stderr that --adapter was learned beside a base of 4 or 8 bits, as far as the record of
- * its run has it, where dense layers of `spec` are floats or experts are in another form: it gives
- * other numbers there. spec->model, config, quantised and experts are set. */
+/* What an adapter's file has of the base that it was learned beside. */
+typedef struct adapter_note {
+    bp_pair pairs[4];
+    bp_metadata_group group;
+    char block[16];
+} adapter_note;
+
+/* The metadata for adapters of a run, which PEFT passes over: the options of its base's 4 or 8
+ * bits. NULL where the base has none. They point into the note. */
+const bp_metadata_group *adapter_note_base(adapter_note *note, const bp_spec *spec);
+
+/* Says on stderr that --adapter was learned beside a base of 4 or 8 bits, as its file has it or
+ * else the record of its run, where dense layers of `spec` are floats or experts are in another
+ * form: it gives other numbers there. spec->model, config, quantised and experts are set. */
 void adapter_say_base(const settings *set, const bp_spec *spec);
 
 #endif

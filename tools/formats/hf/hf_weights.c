@@ -886,7 +886,9 @@ static bp_status save_part(loading l, const bp_hf_scheme *form)
     BP_TRY(bp_hf_counts_list(l.runtime, entries + count, &l.room, l.location->error));
     list_carried(&l, form, entries[0].name, entries + count + counts);
     bp_safetensors_plan plan = {.entries = entries,
-                                .entry_count = count + counts + l.carried_count};
+                                .entry_count = count + counts + l.carried_count,
+                                .groups = form->noted,
+                                .group_count = form->noted != NULL};
     const bp_status status = write_file(&l, &plan);
     const bp_status closed = bp_tensor_set_close(&l.carried);
     return status != BP_OK ? status : closed;

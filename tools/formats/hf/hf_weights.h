@@ -3,6 +3,7 @@
 #ifndef BP_FORMATS_HF_WEIGHTS_H
 #define BP_FORMATS_HF_WEIGHTS_H
 
+#include "core/base/safetensors.h"
 #include "core/run/runtime.h"
 #include "tools/formats/family/family.h"
 #include "tools/formats/hf/tensor_match.h"
@@ -60,7 +61,8 @@ typedef struct bp_hf_scheme {
     const char *const *patterns; /* the last is NULL */
     const char *module; /* prefix of the module whose weights alone are written, under the names
                            that follow it; NULL: all that are no module's */
-    bp_dtype *first;    /* out: the type that the model's first tensor has; NULL: nobody asks */
+    const bp_metadata_group *noted; /* what the file's metadata say besides; NULL: nothing */
+    bp_dtype *first; /* out: the type that the model's first tensor has; NULL: nobody asks */
 } bp_hf_scheme;
 
 /* Writes weights: to a temporary name, synced, renamed to place->path. Values that the form's
