@@ -23,7 +23,7 @@ static size_t solve_bytes(uint32_t buffers, uint64_t nodes)
     return nodes > 0 ? bp_layout_scratch(buffers) : bp_layout_scratch_greedy(buffers);
 }
 
-/* What buffers are placed in. Levels, which are looked at before, take less: three numbers of each
+/* What buffers are placed in. Levels, which are looked at before, take less: six numbers of each
  * buffer. */
 typedef struct report_places {
     bp_interval *intervals;
@@ -124,16 +124,11 @@ static bp_status place_rest(bp_graph *graph, bp_space space, uint64_t base, uint
     return BP_OK;
 }
 
-static bool born_before(const void *user, uint32_t a, uint32_t b)
+/* Whether one of two numbers in an array is the less, or as small and before the other. */
+static bool tick_before(const void *ticks, uint32_t a, uint32_t b)
 {
-    const bp_buffer *buffers = user;
-    return buffers[a].lower != buffers[b].lower ? buffers[a].lower < buffers[b].lower : a < b;
-}
-
-static bool dies_before(const void *user, uint32_t a, uint32_t b)
-{
-    const bp_buffer *buffers = user;
-    return buffers[a].upper != buffers[b].upper ? buffers[a].upper < buffers[b].upper : a < b;
+    const uint32_t *tick = ticks;
+    return tick[a] != tick[b] ? tick[a] < tick[b] : a < b;
 }
 
 static void note_levels(bp_report_space *report, const uint64_t live[BP_CLASS_COUNT], uint32_t tick)
@@ -157,33 +152,66 @@ static void note_levels(bp_report_space *report, const uint64_t live[BP_CLASS_CO
     }
 }
 
+/* The buffers of a space that live for a part of the time: two ticks of each, side by side for the
+ * sorts, which look at little else. */
+typedef struct report_lives {
+    uint32_t count;
+    uint32_t *buffer; /* [count], as the others */
+    uint32_t *lower;
+    uint32_t *upper;
+    uint32_t *births; /* in the order of their beginning */
+    uint32_t *deaths; /* and of their end */
+} report_lives;
+
+/* Lists them; the others of the space are counted in live[]. */
+static void lives_take(report_lives *lives, const bp_graph *graph, bp_space space, bp_arena *memory,
+                       uint64_t live[BP_CLASS_COUNT])
+{
+    const uint32_t most = graph->used.buffers;
+    *lives = (report_lives){.buffer = bp_arena_take(memory, most, sizeof *lives->buffer),
+                            .lower = bp_arena_take(memory, most, sizeof *lives->lower),
+                            .upper = bp_arena_take(memory, most, sizeof *lives->upper),
+                            .births = bp_arena_take(memory, most, sizeof *lives->births),
+                            .deaths = bp_arena_take(memory, most, sizeof *lives->deaths)};
+    uint32_t *spare = bp_arena_take(memory, most, sizeof *spare);
+    for (uint32_t i = 0; i < most; i++) {
+        const bp_buffer *buffer = &graph->buffers[i];
+        if (!report_counts(buffer, space)) {
+            continue;
+        }
+        if (report_lives_always(graph, buffer)) {
+            live[buffer->class_of] += bp_report_rounded(graph, buffer);
+            continue;
+        }
+        const uint32_t at = lives->count++;
+        lives->buffer[at] = i;
+        lives->lower[at] = buffer->lower;
+        lives->upper[at] = buffer->upper;
+        lives->births[at] = lives->deaths[at] = at;
+    }
+    bp_sort(lives->births, spare, lives->count, tick_before, lives->lower);
+    bp_sort(lives->deaths, spare, lives->count, tick_before, lives->upper);
+}
+
 /* Walks births in order, letting go of what died before each tick, and looks at the levels at the
- * last birth of every tick. */
+ * last birth of every tick, and at the first tick. */
 static void sweep(const bp_graph *graph, bp_space space, bp_arena memory, bp_report_space *report)
 {
-    uint32_t count = graph->used.buffers;
-    const bp_buffer *buffers = graph->buffers;
-    uint32_t *births = bp_arena_take(&memory, count, sizeof *births);
-    uint32_t *deaths = bp_arena_take(&memory, count, sizeof *deaths);
-    uint32_t *spare = bp_arena_take(&memory, count, sizeof *spare);
+    report_lives lives;
     uint64_t live[BP_CLASS_COUNT] = {0};
-    for (uint32_t i = 0; i < count; i++) {
-        births[i] = i;
-        deaths[i] = i;
-    }
-    bp_sort(births, spare, count, born_before, buffers);
-    bp_sort(deaths, spare, count, dies_before, buffers);
+    lives_take(&lives, graph, space, &memory, live);
+    note_levels(report, live, 0);
     uint32_t dead = 0;
-    for (uint32_t b = 0; b < count; b++) {
-        const bp_buffer *buffer = &buffers[births[b]];
-        while (dead < count && buffers[deaths[dead]].upper <= buffer->lower) {
-            const bp_buffer *gone = &buffers[deaths[dead++]];
-            live[gone->class_of] -= report_counts(gone, space) ? bp_report_rounded(graph, gone) : 0;
+    for (uint32_t b = 0; b < lives.count; b++) {
+        const uint32_t tick = lives.lower[lives.births[b]];
+        const bp_buffer *buffer = &graph->buffers[lives.buffer[lives.births[b]]];
+        while (lives.upper[lives.deaths[dead]] <= tick) { /* that of the buffer does not */
+            const bp_buffer *gone = &graph->buffers[lives.buffer[lives.deaths[dead++]]];
+            live[gone->class_of] -= bp_report_rounded(graph, gone);
         }
-        live[buffer->class_of] +=
-            report_counts(buffer, space) ? bp_report_rounded(graph, buffer) : 0;
-        if (b + 1 == count || buffers[births[b + 1]].lower != buffer->lower) {
-            note_levels(report, live, buffer->lower);
+        live[buffer->class_of] += bp_report_rounded(graph, buffer);
+        if (b + 1 == lives.count || lives.lower[lives.births[b + 1]] != tick) {
+            note_levels(report, live, tick);
         }
     }
 }

@@ -107,6 +107,17 @@ for link in -s ''; do
     check $? "and both stay there" "$(ls -l "$work/moved" "$work/kept.jsonl")"
     rm -rf "$work/moved" "$work/kept.jsonl"
 done
+# Data that have the name of a file which a run writes into its directory, of whatever kind.
+/bin/cp -r "$work/model" "$work/wordy"
+printf '%s\n' '[PAD]' '[UNK]' >"$work/wordy/vocab.txt"
+for name in vocab.txt data.tokens data.12.tokens reference.logps modules.json; do
+    rm -rf "$work/run" && mkdir "$work/run"
+    cp "$work/data.txt" "$work/run/$name"
+    expect 2 "--output-dir: .*run/$name: the file is read.*found --data" train --data "$work/run/$name" --model "$work/wordy" --max-seq-length 16 --max-steps 1 --quiet --output-dir "$work/run"
+    cmp -s "$work/data.txt" "$work/run/$name"
+    check $? "data in the name of a run's $name stay"
+    expect 2 'metrics.*another path' train "${learn[@]}" --output-dir "$work/run" --metrics "$work/run/${name/.12/}"
+done
 # What is no file is written into where it lies, or left as it is: a rename would put a file in its place. As root, on a
 # node like /dev/null; for everybody, on a pipe, a link to it and the link to standard output.
 lying=" eval.predictions rollout.output plan.html train.reward-log rollout.reward-log "

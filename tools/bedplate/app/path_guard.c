@@ -51,12 +51,34 @@ static const struct {
 
 /* What a run replaces in its directory, or begins anew. */
 static const char *const run_files[] = {
-    "record.jsonl",           "events.jsonl",
-    "model.safetensors",      "config.json",
-    "calibration.json",       "adapter_model.safetensors",
-    "adapter_config.json",    "report.html",
-    "tokenizer.json",         "tokenizer_config.json",
+    "record.jsonl",
+    "events.jsonl",
+    "model.safetensors",
+    "config.json",
+    "calibration.json",
+    "adapter_model.safetensors",
+    "adapter_config.json",
+    "report.html",
+    "tokenizer.json",
+    "tokenizer_config.json",
     "generation_config.json",
+    "vocab.json",
+    "merges.txt",
+    "vocab.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "tokenizer.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "tekken.json",
+    "chat_template.jinja",
+    "preprocessor_config.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+    "reference.logps",
+    "data.tokens",
+    "eval.tokens",
 };
 
 /* Of a directory, what models, adapters, tokenizers, runs and folders of images consist of. */
@@ -233,6 +255,9 @@ static void guard_option(guard *g, const option *which, path_role role)
     if (!guard_path(g->set, which, path)) {
         return;
     }
+    if (g->folder && which->offset == AT(chat_template)) {
+        return; /* a run's own template is written there again as it is */
+    }
     if (role == PATH_READ) {
         guard_read(g, path, which->name);
     } else {
@@ -331,18 +356,37 @@ static bp_status guard_file(guard *g, const option *written)
     return g->by == NULL ? BP_OK : guard_refuse(g);
 }
 
+/* Whether a run writes a file of that name: one of the list, or tokens of one of several sources.
+ */
+static bool guard_ours(const char *name)
+{
+    unsigned number;
+    int end = 0;
+    for (size_t i = 0; i < sizeof run_files / sizeof run_files[0]; i++) {
+        if (strcmp(run_files[i], name) == 0) {
+            return true;
+        }
+    }
+    return sscanf(name, "data.%u.tokens%n", &number, &end) == 1 && end > 0 && name[end] == '\0';
+}
+
 static bp_status guard_folder(guard *g, const option *written)
 {
     char folder[BP_STORE_PATH_MAX];
+    const struct dirent *entry;
+    bp_status status = BP_OK;
     memcpy(folder, g->path, sizeof folder);
-    for (size_t i = 0; i < sizeof run_files / sizeof run_files[0]; i++) {
-        struct stat at;
-        const int length = snprintf(g->path, sizeof g->path, "%s/%s", folder, run_files[i]);
-        if (length > 0 && (size_t)length < sizeof g->path && stat(g->path, &at) == 0) {
-            BP_TRY(guard_file(g, written));
+    DIR *directory = opendir(folder);
+    while (directory != NULL && status == BP_OK && (entry = readdir(directory)) != NULL) {
+        const int length = snprintf(g->path, sizeof g->path, "%s/%s", folder, entry->d_name);
+        if (length > 0 && (size_t)length < sizeof g->path && guard_ours(entry->d_name)) {
+            status = guard_file(g, written);
         }
     }
-    return BP_OK;
+    if (directory != NULL) {
+        (void)closedir(directory); /* only read */
+    }
+    return status;
 }
 
 bp_status path_guard_check(const settings *set)
