@@ -122,7 +122,8 @@ bp_model_config bp_family_defaults(const bp_family *family)
     bp_model_config config = {
         .family = family, .task = family->task, .bos_token = -1, .eos_token = -1, .pad_token = -1};
     for (size_t i = 0; i < family->row_count; i++) {
-        if ((family->rows[i].flags & BP_ROW_READ) == 0) {
+        /* another name of a value has no usual one of its own */
+        if ((family->rows[i].flags & BP_ROW_READ) == 0 || family->rows[i].otherwise != 0.0) {
             store_default(&config, &family->rows[i]);
         }
     }
