@@ -361,8 +361,9 @@ bp_status bp_llama_check_rotary(const bp_spec *spec, uint64_t head_width, const 
     }
     if (rotated % 2 != 0) {
         return bp_error_limit(error, BP_ERR_USAGE, family,
-                              "rotary positions need heads of an even width", "head_dim",
-                              (int64_t)head_width, BP_LIMIT_EXACT, (int64_t)head_width + 1);
+                              "rotary positions need a part of an even width",
+                              own.rotary_share > 0.0 ? "partial_rotary_factor" : "head_dim",
+                              (int64_t)rotated, BP_LIMIT_EXACT, (int64_t)rotated + 1);
     }
     if (own.rope_scaling.kind == BP_ROPE_DYNAMIC && own.rope_scaling.factor > 0.0 &&
         !(own.rope_scaling.low > 0.0) && spec->sequence > spec->config.positions) {

@@ -27,7 +27,7 @@ static const bp_row seed_oss_rows[] = {
     ROW_PROBLEM,
     ROWS_TEXT(155136, 0, 2, 1),
     ROWS_ROPE_READ,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 static const bp_preset seed_oss_presets[] = {
@@ -81,7 +81,7 @@ static const bp_row olmo3_rows[] = {
     ROW_LABELS,
     ROW_PROBLEM,
     ROWS_TEXT(50304, -1, 50279, 1),
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 static const bp_preset olmo3_presets[] = {
@@ -133,7 +133,7 @@ static const bp_row exaone4_rows[] = {
     ROWS_TEXT(102400, 0, 2, -1),
     ROW_PATTERN,
     ROWS_ROPE_WINDOWS,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 static const bp_preset exaone4_presets[] = {
@@ -186,7 +186,7 @@ static const bp_row hunyuan_v1_dense_rows[] = {
     ROW_PROBLEM,
     ROWS_TEXT(290943, 1, 2, 0),
     ROWS_ROPE_READ,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 static const bp_preset hunyuan_v1_dense_presets[] = {
@@ -242,7 +242,7 @@ static const bp_row cohere_rows[] = {
     ROWS_TEXT(256000, 5, 255001, 0),
     ROWS_ROPE_READ,
     ROW_FIXED("use_qk_norm", FALSE, NULL, BP_ROW_READ | BP_ROW_SPARSE),
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 static const bp_preset cohere_presets[] = {
@@ -298,7 +298,7 @@ static const bp_row cohere2_rows[] = {
     ROWS_TEXT(256000, 5, 255001, 0),
     ROW_PATTERN,
     ROWS_ROPE_WINDOWS,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 static const bp_preset cohere2_presets[] = {
@@ -357,7 +357,7 @@ static const bp_row starcoder2_rows[] = {
     ROW_PROBLEM,
     ROWS_TEXT(49152, 50256, 50256, -1),
     ROWS_ROPE_WINDOWS,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 static const bp_preset starcoder2_presets[] = {
@@ -408,7 +408,7 @@ static const bp_row arcee_rows[] = {
     ROW_PROBLEM,
     ROWS_TEXT(32000, 128000, 128001, -1),
     ROWS_ROPE_READ,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 static const bp_preset arcee_presets[] = {
@@ -478,7 +478,7 @@ static const bp_row granitemoehybrid_rows[] = {
     ROW_PROBLEM,
     ROWS_TEXT(32000, 1, 2, -1),
     ROWS_ROPE_WINDOWS,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 static const bp_preset granitemoehybrid_presets[] = {

@@ -107,7 +107,7 @@ static const bp_row qwen2_moe_rows[] = {
     ROW_SLIDES,
     ROWS_TEXT(151936, -1, -1, -1),
     ROWS_ROPE_WINDOWS,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 static const bp_row qwen3_moe_rows[] = {
@@ -134,7 +134,7 @@ static const bp_row qwen3_moe_rows[] = {
     ROW_SLIDES,
     ROWS_TEXT(151936, -1, -1, -1),
     ROWS_ROPE_WINDOWS,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 static const bp_row olmoe_rows[] = {
@@ -156,7 +156,7 @@ static const bp_row olmoe_rows[] = {
     ROW_PROBLEM,
     ROWS_TEXT(50304, -1, 50279, 1),
     ROWS_ROPE_READ,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 static const bp_row mixtral_rows[] = {
@@ -181,7 +181,7 @@ static const bp_row mixtral_rows[] = {
     ROW_PROBLEM,
     ROWS_TEXT(32000, 1, 2, -1),
     ROWS_ROPE_WINDOWS,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 static void family_glm4_moe_resolve(bp_model_config *config)
@@ -223,7 +223,7 @@ static const bp_row glm4_moe_rows[] = {
     ROW_PROBLEM,
     ROWS_TEXT(151552, -1, -1, -1),
     ROWS_ROPE_READ,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 /* A layer that predicts further tokens lies behind the last one (num_nextn_predict_layers, 1); no

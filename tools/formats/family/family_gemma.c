@@ -51,7 +51,7 @@ static const bp_row rows[] = {
     ROW_PROBLEM,
     ROWS_TEXT(256000, 2, 1, 0),
     ROWS_ROPE_READ,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 static const bp_preset presets[] = {

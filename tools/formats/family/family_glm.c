@@ -40,7 +40,7 @@ static const bp_row rows[] = {
     ROW_PROBLEM,
     ROWS_TEXT(151552, -1, 151329, 151329),
     ROWS_ROPE_READ,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 #define GLM_TINY(family_, ...)                                                                     \
@@ -108,7 +108,7 @@ static const bp_row ernie4_5_rows[] = {
     ROW_PROBLEM,
     ROWS_TEXT(103424, 1, 2, 0),
     ROWS_ROPE_READ,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 static const bp_preset ernie4_5_presets[] = {

@@ -30,7 +30,7 @@ static const bp_row rows[] = {
     ROW_ALIAS("hidden_size", STACK(width), WIDTH_MOST),
     ROW_ALIAS("num_hidden_layers", STACK(layers), LAYERS_MOST),
     ROW_ALIAS("num_attention_heads", STACK(heads), HEADS_MOST),
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 /* The hub's own files leave the prefix out. Conv1D weights are (in, out) in the file and in

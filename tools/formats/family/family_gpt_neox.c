@@ -99,10 +99,10 @@ static const bp_row rows[] = {
     ROW_PROBLEM,
     ROWS_TEXT(50432, 0, 2, -1),
     ROWS_ROPE_WINDOWS,
-    /* the newer object's name of rotary_pct, which some files have beside it */
-    {"partial_rotary_factor", BP_ROW_REAL, BP_ROLE_NONE, BP_ROW_READ, LLAMA(rotary_share), 0, 1.5,
-     0.25, NULL},
-    ROWS_REFUSED,
+    /* the newer object's name of rotary_pct; transformers passes it over beside the object */
+    {"partial_rotary_factor", BP_ROW_REAL, BP_ROLE_NONE, BP_ROW_READ | BP_ROW_INSIDE,
+     LLAMA(rotary_share), 0, 1.5, 0.25, NULL},
+    ROWS_CAUSAL_REFUSED,
     ROW_FIXED("is_decoder", FALSE, NULL, BP_ROW_READ),
 };
 

@@ -61,7 +61,7 @@ static const bp_row rows[] = {
     ROW_PROBLEM,
     ROWS_TEXT(201088, -1, -1, -1),
     ROWS_ROPE_WINDOWS,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 static const bp_preset presets[] = {

@@ -24,7 +24,7 @@ static const bp_row rows[] = {
     ROW_PROBLEM,
     ROWS_TEXT(32000, 1, 2, -1),
     ROWS_ROPE_READ,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
     ROW_FIXED("pretraining_tp", ONE, NULL, BP_ROW_READ),
     ROW_FIXED("sliding_window", NULL, NULL, BP_ROW_READ),
 };

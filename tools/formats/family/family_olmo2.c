@@ -29,7 +29,7 @@ static const bp_row rows[] = {
     ROW_PROBLEM,
     ROWS_TEXT(50304, -1, 50279, 1),
     ROWS_ROPE_WINDOWS,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 static const bp_preset presets[] = {

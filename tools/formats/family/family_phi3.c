@@ -62,6 +62,7 @@ static const bp_row rows[] = {
     ROW_CLASSES,
     ROW_REAL("attention_dropout", STACK(attention_dropout), 1.0, 0.0, DROPOUT),
     ROW_REAL("embd_pdrop", STACK(embedding_dropout), 1.0, 0.0, NONE),
+    ROW_COUNT_NULL("head_dim", LLAMA(head_width), HEAD_WIDTH_MOST, 0, HEAD_WIDTH, BP_ROW_SPARSE),
     ROW_FIXED("hidden_act", TEXT, "silu", 0),
     ROWS_STACK(3072, 8192, 4096, 32, 32),
     ROW_TYPE,
@@ -80,7 +81,7 @@ static const bp_row rows[] = {
     ROW_PROBLEM,
     ROWS_TEXT(32064, 1, 32000, 32000),
     ROWS_ROPE_WINDOWS,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
     ROW_FIXED("layer_types", TEXTS, "full_attention|sliding_attention", BP_ROW_READ),
 };
 

@@ -53,7 +53,7 @@ static const bp_row rows[] = {
     ROW_SLIDES,
     ROWS_TEXT(151936, -1, -1, -1),
     ROWS_ROPE_WINDOWS,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
     ROW_FIXED("use_mrope", FALSE, NULL, BP_ROW_READ),
 };
 

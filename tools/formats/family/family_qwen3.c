@@ -36,7 +36,7 @@ static const bp_row rows[] = {
     ROW_SLIDES,
     ROWS_TEXT(151936, -1, -1, -1),
     ROWS_ROPE_WINDOWS,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 /* Queries and keys lie as in Hugging Face's files (NEOX). */

@@ -79,7 +79,7 @@ static void family_qwen3_5_moe_resolve(bp_model_config *config)
         ROW_REAL("partial_rotary_factor", LLAMA(rotary_share), 1.5, 0.25, NONE),                   \
         ROW_REAL("rms_norm_eps", STACK(norm_epsilon), 1.0, 1e-6, NONE), ROWS_ROPE(10000.0),        \
         ROW_TIED(STACK(untied), true), ROW_LABELS, ROW_PROBLEM,                                    \
-        ROWS_TEXT(vocabulary_, -1, -1, -1), ROWS_ROPE_WINDOWS, ROWS_REFUSED
+        ROWS_TEXT(vocabulary_, -1, -1, -1), ROWS_ROPE_WINDOWS, ROWS_CAUSAL_REFUSED
 
 static const bp_row qwen3_next_rows[] = {
     ROWS_HYBRID_FIRST,

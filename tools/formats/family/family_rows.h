@@ -85,10 +85,14 @@
     ROW_FIXED("add_cross_attention", FALSE, NULL, BP_ROW_READ),                                    \
         ROW_FIXED("is_encoder_decoder", FALSE, NULL, BP_ROW_READ),                                 \
         ROW_FIXED("pruned_heads", EMPTY, NULL, BP_ROW_READ),                                       \
+        ROW_FIXED("per_layer_config", EMPTY, NULL, BP_ROW_READ),                                   \
     {                                                                                              \
         "quantization_config", BP_ROW_QUANTISED, BP_ROLE_NONE, BP_ROW_READ, COMMON(quantised), 0,  \
             0, 0, NULL                                                                             \
     }
+
+/* The same of decoders, which transformers 5 reads both ways where this is not true. */
+#define ROWS_CAUSAL_REFUSED ROWS_REFUSED, ROW_FIXED("is_causal", TRUE, NULL, BP_ROW_READ)
 
 /* Sizes under the names that Llama and BERT share, in the order in which they are written. */
 #define ROWS_STACK(width_, inner_, positions_, heads_, layers_)                                    \

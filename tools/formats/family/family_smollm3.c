@@ -51,7 +51,7 @@ static const bp_row rows[] = {
     ROW_SLIDES,
     ROWS_TEXT(128256, 128000, 128001, 128004),
     ROWS_ROPE_WINDOWS,
-    ROWS_REFUSED,
+    ROWS_CAUSAL_REFUSED,
 };
 
 static const bp_preset presets[] = {

@@ -83,7 +83,7 @@ static bp_status take_ranker(reading *r, bp_json_event *event)
         return take_score(r, event);
     }
     if (!is_key(event->text, whole)) {
-        return bp_json_skip(&r->json);
+        return bp_hf_rope_take_beside(r, event);
     }
     BP_TRY(bp_json_next(&r->json, event));
     if (event->kind != BP_JSON_OBJECT_BEGIN) {
@@ -307,7 +307,7 @@ static bp_status check_whole(reading *r)
     BP_TRY(check_distances(r));
     BP_TRY(bp_family_check_heads(&r->config, where, &r->error));
     if (bp_family_role(family, BP_ROLE_ROTARY) != NULL) {
-        bp_hf_rope_finish(&r->config);
+        BP_TRY(bp_hf_rope_finish(r));
     }
     if (family->resolve != NULL) {
         family->resolve(&r->config);

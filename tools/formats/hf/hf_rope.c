@@ -212,7 +212,7 @@ static bp_status hf_rope_resolve(bp_hf_reading *r, const bp_row *row, const rope
     const double *n = from->number;
     const bp_rope_kind kind = types[from->type].kind;
     bp_llama_config own = own_of(r);
-    own.rope_theta = n[THETA] > 0.0 ? n[THETA] : own.rope_theta;
+    r->theta = n[THETA] > 0.0 ? n[THETA] : r->theta;
     if (own.rope_scaling.factor > 0.0) { /* a file without the object scales (gpt-oss) */
         own.rope_scaling = (bp_rope_scaling){0};
     }
@@ -220,13 +220,15 @@ static bp_status hf_rope_resolve(bp_hf_reading *r, const bp_row *row, const rope
         own.rotary_share = n[PARTIAL];
     }
     if (types[from->type].scales) {
-        const uint32_t original = n[ORIGINAL] > 0.0 ? (uint32_t)n[ORIGINAL] : 0;
+        /* a class with a member of this name has its number whatever the object says */
+        const bool beside = bp_family_row(r->family, numbers[ORIGINAL].key) != NULL;
+        const uint32_t original = n[ORIGINAL] > 0.0 && !beside ? (uint32_t)n[ORIGINAL] : 0;
         const bool yarn = kind == BP_ROPE_YARN;
-        const bool complete = n[FACTOR] > 0.0 && n[LOW] > 0.0 && n[HIGH] > n[LOW] && original > 0;
+        const bool complete = n[FACTOR] > 0.0 && n[LOW] > 0.0 && n[HIGH] > n[LOW];
         if (kind == BP_ROPE_LLAMA3 && !complete) {
             return hf_rope_refuse(r, row,
-                                  "rope_type llama3 needs factor, low_freq_factor, a larger "
-                                  "high_freq_factor and original_max_position_embeddings");
+                                  "rope_type llama3 needs factor, low_freq_factor and a larger "
+                                  "high_freq_factor");
         }
         if ((kind == BP_ROPE_LINEAR || kind == BP_ROPE_DYNAMIC) && !(n[FACTOR] > 0.0)) {
             return hf_rope_refuse(r, row, "rope_type linear and dynamic need factor");
@@ -247,10 +249,8 @@ static bp_status hf_rope_resolve(bp_hf_reading *r, const bp_row *row, const rope
                               .magnitude = n[ATTENTION],
                               .even = from->even};
         own.rope_pairs = from->pairs[0];
-        if (yarn && n[MSCALE] > 0.0 && n[MSCALE_ALL] > 0.0 && !(n[ATTENTION] > 0.0)) {
-            own.rope_scaling.magnitude =
-                yarn_scale(n[FACTOR], n[MSCALE]) / yarn_scale(n[FACTOR], n[MSCALE_ALL]);
-        }
+        r->magnitude[0] = yarn ? n[MSCALE] : 0.0;
+        r->magnitude[1] = yarn ? n[MSCALE_ALL] : 0.0;
     }
     bp_family_config_set(&r->config, &own, sizeof own);
     return BP_OK;
@@ -285,6 +285,16 @@ static bp_status hf_rope_take_two(bp_hf_reading *r, const bp_row *row, bp_json_e
     return BP_OK;
 }
 
+/* Whether layers with a window turn by a base of their own. */
+static bool hf_rope_two(const bp_family *family)
+{
+    bool two = false;
+    for (size_t i = 0; i < family->row_count; i++) {
+        two = two || family->rows[i].offset == BP_FAMILY_MEMBER(bp_llama_config, near_theta);
+    }
+    return two;
+}
+
 bp_status bp_hf_rope_take(bp_hf_reading *r, const bp_row *row, bp_json_event *event)
 {
     rope from = {.type = 0};
@@ -295,13 +305,17 @@ bp_status bp_hf_rope_take(bp_hf_reading *r, const bp_row *row, bp_json_event *ev
         return bp_hf_value_refuse(r, row, event);
     }
     bool two = false;
-    for (;;) {
+    for (bool first = true;; first = false) {
         BP_TRY(bp_json_next(&r->json, event));
         if (event->kind == BP_JSON_OBJECT_END) {
-            return two ? BP_OK : hf_rope_resolve(r, row, &from);
+            const bool none = first && strcmp(row->key, "rope_scaling") == 0; /* as null */
+            return two || none ? BP_OK : hf_rope_resolve(r, row, &from);
         }
         const bool near = strcmp(event->text, "sliding_attention") == 0;
         if (near || strcmp(event->text, "full_attention") == 0) {
+            if (!hf_rope_two(r->family)) {
+                return hf_rope_refuse(r, row, "layers of this family all turn by the same object");
+            }
             two = true;
             BP_TRY(hf_rope_take_two(r, row, event, near));
         } else {
@@ -310,20 +324,71 @@ bp_status bp_hf_rope_take(bp_hf_reading *r, const bp_row *row, bp_json_event *ev
     }
 }
 
-void bp_hf_rope_finish(bp_model_config *config)
+bp_status bp_hf_rope_take_beside(bp_hf_reading *r, bp_json_event *event)
 {
-    bp_llama_config own = bp_llama_config_of(config);
-    bp_rope_scaling *s = &own.rope_scaling;
-    if (s->kind == BP_ROPE_LLAMA3) {
-        return;
+    const bool share = strcmp(event->text, share_key) == 0;
+    const rope_number which = share ? PARTIAL : ORIGINAL;
+    const bool known = share ? bp_family_row(r->family, share_key) == NULL
+                             : strcmp(event->text, numbers[ORIGINAL].key) == 0;
+    if (!known || bp_family_role(r->family, BP_ROLE_ROTARY) == NULL) {
+        return bp_json_skip(&r->json);
     }
-    s->original = s->original != 0 ? s->original : config->positions;
-    s->factor = s->factor > 0.0 ? s->factor : (double)config->positions / (double)s->original;
+    bp_row row = numbers[which].range;
+    row.key = numbers[which].key;
+    BP_TRY(bp_json_next(&r->json, event));
+    if (event->kind == BP_JSON_NULL) {
+        return BP_OK;
+    }
+    if (!is_right(r, which, event)) {
+        return bp_hf_value_refuse(r, &row, event);
+    }
+    r->original = share ? r->original : (uint32_t)event->real;
+    return BP_OK;
+}
+
+static void rope_finish_scaling(const bp_hf_reading *r, bp_rope_scaling *s)
+{
+    const double *m = r->magnitude, positions = (double)r->config.positions;
+    if (r->original != 0 && s->kind != BP_ROPE_DYNAMIC && s->kind != BP_ROPE_LINEAR) {
+        s->original = r->original; /* transformers prefers it to that of the object */
+    }
+    s->original = s->original != 0 ? s->original : r->config.positions;
+    s->factor = s->factor > 0.0 ? s->factor : positions / (double)s->original;
     if (s->kind == BP_ROPE_YARN) {
         s->low = s->low > 0.0 ? s->low : 1.0;
         s->high = s->high > 0.0 ? s->high : 32.0;
+        if (!(s->magnitude > 0.0) && m[0] > 0.0 && m[1] > 0.0) {
+            s->magnitude = yarn_scale(s->factor, m[0]) / yarn_scale(s->factor, m[1]);
+        }
     }
-    bp_family_config_set(config, &own, sizeof own);
+}
+
+/* A list that is shorter would leave pairs without a divisor. */
+static bp_status rope_check_pairs(bp_hf_reading *r, const bp_llama_config *own)
+{
+    const uint32_t said = bp_family_count(&r->config, BP_ROLE_HEAD_WIDTH);
+    const uint32_t head = said > 0 ? said : own->stack.width / own->stack.heads;
+    const int64_t pairs = (int64_t)(bp_llama_rotary_width(own, head) / 2);
+    return own->rope_pairs == pairs
+               ? BP_OK
+               : bp_error_limit(&r->error, BP_ERR_DATA, "config.json",
+                                "longrope needs a number for each pair of a head that turns",
+                                "long_factor", own->rope_pairs, BP_LIMIT_EXACT, pairs);
+}
+
+bp_status bp_hf_rope_finish(bp_hf_reading *r)
+{
+    bp_llama_config own = bp_llama_config_of(&r->config);
+    bp_rope_scaling *s = &own.rope_scaling;
+    own.rope_theta = r->theta > 0.0 ? r->theta : own.rope_theta; /* not that beside the object */
+    if (s->kind != BP_ROPE_LLAMA3 || s->factor > 0.0) {
+        rope_finish_scaling(r, s);
+    }
+    if (s->kind == BP_ROPE_LONG) {
+        BP_TRY(rope_check_pairs(r, &own));
+    }
+    bp_family_config_set(&r->config, &own, sizeof own);
+    return BP_OK;
 }
 
 static void put_list(bp_json_writer *json, const char *key, const float *values, uint32_t count)

@@ -17,9 +17,15 @@
 bp_status bp_hf_rope_take(bp_hf_reading *reading, const bp_row *row,
                           bp_json_event *event) BP_MUST_CHECK;
 
-/* Resolves what a scaling leaves to max_position_embeddings, and yarn's usual numbers: after all
- * fields were read. For families whose own struct is a bp_llama_config. */
-void bp_hf_rope_finish(bp_model_config *config);
+/* Reads the value of a key that no row of the family has: of what transformers takes into such an
+ * object from beside it, the original positions are kept, and a part of heads is refused. Other
+ * keys are passed over. */
+bp_status bp_hf_rope_take_beside(bp_hf_reading *reading, bp_json_event *event) BP_MUST_CHECK;
+
+/* Resolves what a scaling leaves to other keys, and yarn's usual numbers: after all fields were
+ * read. For families whose own struct is a bp_llama_config. BP_ERR_DATA: longrope's lists do not
+ * have a number for each pair that turns. */
+bp_status bp_hf_rope_finish(bp_hf_reading *reading) BP_MUST_CHECK;
 
 /* Writes rope_scaling's object, or null where nothing is scaled; as rope_parameters one for each
  * kind of layers. */

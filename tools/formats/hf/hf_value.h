@@ -20,6 +20,9 @@ typedef struct bp_hf_reading {
     bp_task asked; /* by problem_type */
     bool ranks;    /* it is sentence-transformers' cross-encoder */
     bool listed;   /* widths of the layers are listed */
+    double theta;  /* rope_theta in an object of rotary positions; 0: none */
+    uint32_t original;   /* original_max_position_embeddings beside such an object; 0: none */
+    double magnitude[2]; /* yarn's mscale and mscale_all_dim; 0: none */
     uint32_t sizes;
     bp_error error;
 } bp_hf_reading;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Values of config.json: what each says about the model, and what is refused. Documents are written
  * with ' for ". */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -187,7 +188,6 @@ static void positions_that_are_not_implemented_are_refused(void **state)
          LLAMA3 "'factor': 8, 'low_freq_factor': 4, 'high_freq_factor': 4,"
                 "'original_max_position_embeddings': 8}",
          whole},
-        {"llama", LLAMA3 "'factor': 8, 'low_freq_factor': 1, 'high_freq_factor': 4}", whole},
         {"llama",
          LLAMA3 "'factor': 8, 'low_freq_factor': 1, 'high_freq_factor': 4,"
                 "'original_max_position_embeddings': 16777217}",
@@ -223,6 +223,72 @@ static void positions_that_are_not_implemented_are_refused(void **state)
                 bp_llama_config_of(&config).rope_theta == 10000.0);
     config = config_of("llama", "'rope_scaling': null");
     assert_true(bp_llama_config_of(&config).rope_scaling.factor == 0.0);
+}
+
+/* Keys that are read and never written have the usual values of transformers' classes, too: which
+ * layers look through a window, do not turn, or are linear. */
+/* verifies formats-27.f2cc */
+static void what_is_only_read_has_a_usual_value(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *members;
+        uint64_t near, still, linear;
+    } cases[] = {
+        {"smollm3", "", 0, 8, 0},
+        {"smollm3", ", 'use_sliding_window': true, 'sliding_window': 3", 8, 8, 0},
+        {"exaone4", "", 7, 8, 0},
+        {"cohere2", "", 7, 8, 0},
+        {"qwen2_moe", ", 'use_sliding_window': true", 5, 0, 0},
+        {"qwen3_next", "", 0, 0, 7},
+        {"qwen3_5_text", "", 0, 0, 7},
+        {"qwen3_5_moe_text", "", 0, 0, 7},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char members[128];
+        snprintf(members, sizeof members, "'num_hidden_layers': 4%s", cases[i].members);
+        const bp_model_config config = config_of(cases[i].type, members);
+        const bp_llama_config own = bp_llama_config_of(&config);
+        if (own.near.bits[0] != cases[i].near || own.still.bits[0] != cases[i].still ||
+            own.linear.bits[0] != cases[i].linear) {
+            fail_msg("%s: near %" PRIx64 ", still %" PRIx64 ", linear %" PRIx64, cases[i].type,
+                     own.near.bits[0], own.still.bits[0], own.linear.bits[0]);
+        }
+    }
+}
+
+/* As transformers' standardize_rope_params and the functions of its modeling_rope_utils.py have it.
+ */
+/* verifies formats-27.f2cc */
+static void other_keys_complete_an_object_of_positions(void **state)
+{
+    (void)state;
+#define YARN "'rope_scaling': {'type': 'yarn', 'original_max_position_embeddings': 32, "
+    bp_model_config config =
+        config_of("llama", "'max_position_embeddings': 4096, " LLAMA3
+                           "'factor': 8, 'low_freq_factor': 1, 'high_freq_factor': 4}");
+    assert_int_equal(bp_llama_config_of(&config).rope_scaling.original, 4096);
+    /* what lies beside the object, before or behind it */
+    config = config_of("llama", "'original_max_position_embeddings': 16, " YARN "'factor': 2}");
+    assert_int_equal(bp_llama_config_of(&config).rope_scaling.original, 16);
+    config = config_of("llama", YARN "'factor': 2}, 'original_max_position_embeddings': null");
+    assert_int_equal(bp_llama_config_of(&config).rope_scaling.original, 32);
+    config = config_of("llama", "'rope_parameters': {'rope_theta': 77}, 'rope_theta': 5e5");
+    assert_true(bp_llama_config_of(&config).rope_theta == 77.0);
+    /* (0.1 * 0.8 ln(64) + 1) / (0.1 * 1.4 ln(64) + 1) with the factor 2048 / 32 */
+    config = config_of("llama", YARN "'factor': null, 'mscale': 0.8, 'mscale_all_dim': 1.4}");
+    const double m = bp_llama_config_of(&config).rope_scaling.magnitude;
+    assert_true(m > 0.842291 && m < 0.842292);
+    /* gpt-oss's positions are scaled where the object says nothing */
+    config = config_of("phi3", YARN "'factor': 2}");
+    assert_int_equal(bp_llama_config_of(&config).rope_scaling.original, 4096);
+    config = config_of("gpt_oss", "'rope_scaling': {}");
+    assert_true(bp_llama_config_of(&config).rope_scaling.factor == 32.0);
+    config = config_of("gpt_oss", "'rope_parameters': {}");
+    assert_true(bp_llama_config_of(&config).rope_scaling.factor == 0.0);
+    /* of GPT-NeoX the part is rotary_pct, or that in the object */
+    config = config_of("gpt_neox", "'partial_rotary_factor': 0.5");
+    assert_true(bp_llama_config_of(&config).rotary_share == 0.25);
 }
 
 /* verifies formats-27.f2cc */
@@ -592,6 +658,8 @@ int main(void)
         cmocka_unit_test(documents_that_end_too_soon_are_refused),
         cmocka_unit_test(lists_of_layers_are_read_and_refused),
         cmocka_unit_test(positions_that_are_not_implemented_are_refused),
+        cmocka_unit_test(what_is_only_read_has_a_usual_value),
+        cmocka_unit_test(other_keys_complete_an_object_of_positions),
         cmocka_unit_test(the_task_is_what_architecture_and_labels_say),
         cmocka_unit_test(scores_are_what_a_cross_encoder_says),
         cmocka_unit_test(values_that_say_nothing),

@@ -79,10 +79,15 @@ static const rope_row rows[] = {
      BP_ROPE_YARN, 40, 1, 32, 64, 1.5, false, 0},
     {"hunyuan_v1_dense", "{'rope_type': 'dynamic', 'factor': 1, 'alpha': 50}", BP_ROPE_DYNAMIC, 1,
      50, 0, 64, 0, false, 0},
-    {"phi3",
+    {"llama",
      "{'type': 'longrope', 'short_factor': [1, 1.5, 2, 2, 2, 2, 2, 2], 'long_factor': [1, 2, 3, 4, "
      "5, 6, 7, 8], 'original_max_position_embeddings': 16}",
      BP_ROPE_LONG, 4, 0, 0, 16, 0, false, 8},
+    /* of Phi-3 the number beside the object, whose usual value is 4096 */
+    {"phi3",
+     "{'type': 'longrope', 'short_factor': [1, 1.5, 2, 2, 2, 2, 2, 2], 'long_factor': [1, 2, 3, 4, "
+     "5, 6, 7, 8], 'original_max_position_embeddings': 16}",
+     BP_ROPE_LONG, 64.0 / 4096, 0, 0, 4096, 0, false, 8},
 };
 
 static void holds(const rope_row *row, const bp_model_config *config)
