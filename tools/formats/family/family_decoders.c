@@ -74,7 +74,7 @@ static const bp_row olmo3_rows[] = {
     /* both kinds of layers, and what older versions read */
     ROW_FIXED("rope_parameters", ROPE, NULL, 0),
     {"rope_parameters.sliding_attention.rope_theta", BP_ROW_REAL, BP_ROLE_NONE, BP_ROW_INSIDE,
-     LLAMA(near_theta), 0, 1e12, 0, NULL},
+     LLAMA(near_theta), 0, 1e12, 500000.0, NULL},
     ROWS_ROPE(500000.0),
     ROW_COUNT_NULL("sliding_window", LLAMA(window), POSITIONS_MOST, 4096, NONE, 0),
     ROW_TIED(STACK(untied), true),
@@ -457,6 +457,7 @@ static const bp_row granitemoehybrid_rows[] = {
     ROW_REAL("initializer_range", STACK(initializer_range), 1e6, 0.02, INITIAL),
     /* by the name that both versions of transformers read */
     ROW_LAYERS("layer_types", near, "attention|full_attention"),
+    ROW_FIXED("layers_block_type", TEXTS, "attention|full_attention", BP_ROW_READ),
     ROW_REAL("logits_scaling", LLAMA(logit_divisor), 1e6, 1.0, NONE),
     ROW_COUNT("max_position_embeddings", COMMON(positions), POSITIONS_MOST, 2048, NONE),
     ROW_TYPE,

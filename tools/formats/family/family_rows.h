@@ -37,10 +37,10 @@
     {                                                                                              \
         key, BP_ROW_REAL, BP_ROLE_##role, 0, at, 0, below, otherwise, NULL                         \
     }
-/* null: 0, which is written so. */
+/* null: 0, which is written so; a 0 in a file would divide by it. */
 #define ROW_REAL_NULL(key, at, below, otherwise)                                                   \
     {                                                                                              \
-        key, BP_ROW_REAL_NULL, BP_ROLE_NONE, BP_ROW_SPARSE, at, 0, below, otherwise, NULL          \
+        key, BP_ROW_REAL_NULL, BP_ROLE_NONE, BP_ROW_SPARSE, at, 1e-6, below, otherwise, NULL       \
     }
 #define ROW_FLAG(key, at, otherwise)                                                               \
     {                                                                                              \

@@ -39,6 +39,7 @@ typedef enum rope_number {
 /* 0: not named. */
 typedef struct rope {
     uint32_t type; /* of types */
+    bool named;    /* by rope_type, which comes before type */
     bool even;
     uint32_t pairs[2]; /* of short_factor, long_factor */
     double number[NUMBERS];
@@ -168,6 +169,10 @@ static bp_status hf_rope_take_member(bp_hf_reading *r, const bp_row *row, bp_jso
     rope_number which = THETA;
     bool far = false;
     if (type || strcmp(event->text, "type") == 0) {
+        if (!type && to->named) {
+            return bp_json_skip(&r->json);
+        }
+        to->named = type;
         BP_TRY(bp_json_next(&r->json, event));
         return hf_rope_take_type(r, row, type ? "rope_type" : "type", event, to);
     }
@@ -279,20 +284,37 @@ static bp_status hf_rope_take_two(bp_hf_reading *r, const bp_row *row, bp_json_e
     if (types[from.type].scales) {
         return hf_rope_refuse(r, row, "layers of sliding_attention are not scaled");
     }
-    bp_llama_config own = own_of(r);
-    own.near_theta = from.number[THETA] > 0.0 ? from.number[THETA] : own.near_theta;
-    bp_family_config_set(&r->config, &own, sizeof own);
+    r->near = from.number[THETA] > 0.0 ? from.number[THETA] : r->near;
     return BP_OK;
 }
 
-/* Whether layers with a window turn by a base of their own. */
-static bool hf_rope_two(const bp_family *family)
+/* The row of the base of layers with a window; NULL: all layers turn by one. */
+static const bp_row *hf_rope_near(const bp_family *family)
 {
-    bool two = false;
     for (size_t i = 0; i < family->row_count; i++) {
-        two = two || family->rows[i].offset == BP_FAMILY_MEMBER(bp_llama_config, near_theta);
+        if (family->rows[i].offset == BP_FAMILY_MEMBER(bp_llama_config, near_theta)) {
+            return &family->rows[i];
+        }
     }
-    return two;
+    return NULL;
+}
+
+/* What transformers would pass over: an object for all layers where each kind has one in
+ * rope_parameters, one for each kind elsewhere, and an older name of the type. */
+static bp_status hf_rope_check_kinds(bp_hf_reading *r, const bp_row *row, bool each,
+                                     const char *name)
+{
+    const bool kind = strcmp(name, "sliding_attention") == 0 || strcmp(name, "full_attention") == 0;
+    if (kind && !each) {
+        return hf_rope_refuse(r, row, "an object for each kind of layers is not read here");
+    }
+    if (!kind && each) {
+        return hf_rope_refuse(r, row, "this family has an object for each kind of layers");
+    }
+    if (hf_rope_near(r->family) != NULL && strcmp(name, "type") == 0) {
+        return hf_rope_refuse(r, row, "this family has rope_type instead of type");
+    }
+    return BP_OK;
 }
 
 bp_status bp_hf_rope_take(bp_hf_reading *r, const bp_row *row, bp_json_event *event)
@@ -304,20 +326,17 @@ bp_status bp_hf_rope_take(bp_hf_reading *r, const bp_row *row, bp_json_event *ev
     if (event->kind != BP_JSON_OBJECT_BEGIN) {
         return bp_hf_value_refuse(r, row, event);
     }
-    bool two = false;
+    const bool older = strcmp(row->key, "rope_scaling") == 0;
+    const bool each = !older && hf_rope_near(r->family) != NULL;
     for (bool first = true;; first = false) {
         BP_TRY(bp_json_next(&r->json, event));
         if (event->kind == BP_JSON_OBJECT_END) {
-            const bool none = first && strcmp(row->key, "rope_scaling") == 0; /* as null */
-            return two || none ? BP_OK : hf_rope_resolve(r, row, &from);
+            const bool nothing = each || (older && first); /* {} is as null there */
+            return nothing ? BP_OK : hf_rope_resolve(r, row, &from);
         }
-        const bool near = strcmp(event->text, "sliding_attention") == 0;
-        if (near || strcmp(event->text, "full_attention") == 0) {
-            if (!hf_rope_two(r->family)) {
-                return hf_rope_refuse(r, row, "layers of this family all turn by the same object");
-            }
-            two = true;
-            BP_TRY(hf_rope_take_two(r, row, event, near));
+        BP_TRY(hf_rope_check_kinds(r, row, each, event->text));
+        if (each) {
+            BP_TRY(hf_rope_take_two(r, row, event, strcmp(event->text, "sliding_attention") == 0));
         } else {
             BP_TRY(hf_rope_take_member(r, row, event, &from));
         }
@@ -380,6 +399,11 @@ bp_status bp_hf_rope_finish(bp_hf_reading *r)
 {
     bp_llama_config own = bp_llama_config_of(&r->config);
     bp_rope_scaling *s = &own.rope_scaling;
+    const bp_row *near = hf_rope_near(r->family);
+    if (near != NULL && (near->flags & BP_ROW_INSIDE) != 0 && r->theta > 0.0) {
+        own.near_theta = own.rope_theta; /* that beside the objects goes to the first without one */
+    }
+    own.near_theta = r->near > 0.0 ? r->near : own.near_theta;
     own.rope_theta = r->theta > 0.0 ? r->theta : own.rope_theta; /* not that beside the object */
     if (s->kind != BP_ROPE_LLAMA3 || s->factor > 0.0) {
         rope_finish_scaling(r, s);

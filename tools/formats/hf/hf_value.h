@@ -21,6 +21,7 @@ typedef struct bp_hf_reading {
     bool ranks;    /* it is sentence-transformers' cross-encoder */
     bool listed;   /* widths of the layers are listed */
     double theta;  /* rope_theta in an object of rotary positions; 0: none */
+    double near;   /* the same of layers with a window */
     uint32_t original;   /* original_max_position_embeddings beside such an object; 0: none */
     double magnitude[2]; /* yarn's mscale and mscale_all_dim; 0: none */
     uint32_t sizes;

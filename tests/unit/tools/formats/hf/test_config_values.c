@@ -279,6 +279,30 @@ static void other_keys_complete_an_object_of_positions(void **state)
     config = config_of("llama", YARN "'factor': null, 'mscale': 0.8, 'mscale_all_dim': 1.4}");
     const double m = bp_llama_config_of(&config).rope_scaling.magnitude;
     assert_true(m > 0.842291 && m < 0.842292);
+    /* rope_type comes before type */
+    config = config_of("llama", "'rope_scaling': {'rope_type': 'default', 'type': 'mrope'}");
+    assert_true(bp_llama_config_of(&config).rope_scaling.factor == 0.0);
+    /* of OLMo 3 the base beside the objects goes to the first kind that has none */
+    static const struct {
+        const char *members;
+        double full, near;
+    } bases[] = {
+        {"'rope_theta': 37", 37, 500000},
+        {"'rope_theta': 37, 'rope_scaling': {'rope_theta': 55}", 55, 37},
+        {"'rope_scaling': {'rope_theta': 55}", 55, 500000},
+        {"'rope_parameters': {'full_attention': {'rope_theta': 5}, 'sliding_attention': {}}, "
+         "'rope_theta': 37",
+         5, 37},
+        {"'rope_parameters': {'sliding_attention': {'rope_theta': 6}}, 'rope_theta': 37", 37, 6},
+    };
+    for (size_t i = 0; i < sizeof bases / sizeof bases[0]; i++) {
+        config = config_of("olmo3", bases[i].members);
+        const bp_llama_config own = bp_llama_config_of(&config);
+        assert_true(own.rope_theta == bases[i].full && own.near_theta == bases[i].near);
+    }
+    config = config_of("gemma3_text", "'rope_parameters': {'sliding_attention': {'rope_theta': 6}},"
+                                      "'rope_local_base_freq': 7");
+    assert_true(bp_llama_config_of(&config).near_theta == 6.0);
     /* gpt-oss's positions are scaled where the object says nothing */
     config = config_of("phi3", YARN "'factor': 2}");
     assert_int_equal(bp_llama_config_of(&config).rope_scaling.original, 4096);

@@ -25,10 +25,11 @@ static bp_status read_rope(const char *type, const char *rope, bp_model_config *
 {
     char json[2048];
     memory_store memory;
-    int length = snprintf(json, sizeof json,
-                          "{'model_type': '%s', 'max_position_embeddings': 64, 'hidden_size': 32, "
-                          "'num_attention_heads': 2, 'num_key_value_heads': 1, 'rope_scaling': %s}",
-                          type, rope);
+    int length =
+        snprintf(json, sizeof json,
+                 "{'model_type': '%s', 'max_position_embeddings': 64, 'hidden_size': 32, "
+                 "'num_attention_heads': 2, 'num_key_value_heads': 1, '%s': %s}",
+                 type, strcmp(type, "gemma3_text") == 0 ? "rope_parameters" : "rope_scaling", rope);
     assert_in_range(length, 1, sizeof json - 1);
     for (int i = 0; i < length; i++) {
         json[i] = (char)(json[i] == '\'' ? '"' : json[i]);
@@ -159,10 +160,10 @@ static void what_does_not_fit_is_named(void **state)
     static const struct {
         const char *type, *rope, *name, *text;
     } refused[] = {
-        {"gemma3_text", "{'full_attention': 3}", "rope_scaling", ""},
+        {"gemma3_text", "{'full_attention': 3}", "rope_parameters", ""},
         {"gemma3_text", "{'sliding_attention': {'rope_type': 'linear', 'factor': 2}}",
-         "rope_scaling", "are not scaled"},
-        {"gemma3_text", "{'full_attention': {'rope_type': 'linear'}}", "rope_scaling",
+         "rope_parameters", "are not scaled"},
+        {"gemma3_text", "{'full_attention': {'rope_type': 'linear'}}", "rope_parameters",
          "need factor"},
         {"phi3", "{'type': 'longrope', 'short_factor': 3}", "rope_scaling.short_factor", ""},
         {"phi3", "{'type': 'longrope', 'long_factor': ['1']}", "rope_scaling.long_factor", ""},
