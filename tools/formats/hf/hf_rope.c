@@ -288,15 +288,14 @@ static bp_status hf_rope_take_two(bp_hf_reading *r, const bp_row *row, bp_json_e
     return BP_OK;
 }
 
-/* The row of the base of layers with a window; NULL: all layers turn by one. */
-static const bp_row *hf_rope_near(const bp_family *family)
+/* Whether layers with a window turn by a base of their own. */
+static bool hf_rope_kinds(const bp_family *family)
 {
+    bool kinds = false;
     for (size_t i = 0; i < family->row_count; i++) {
-        if (family->rows[i].offset == BP_FAMILY_MEMBER(bp_llama_config, near_theta)) {
-            return &family->rows[i];
-        }
+        kinds = kinds || family->rows[i].offset == BP_FAMILY_MEMBER(bp_llama_config, near_theta);
     }
-    return NULL;
+    return kinds;
 }
 
 /* What transformers would pass over: an object for all layers where each kind has one in
@@ -311,7 +310,7 @@ static bp_status hf_rope_check_kinds(bp_hf_reading *r, const bp_row *row, bool e
     if (!kind && each) {
         return hf_rope_refuse(r, row, "this family has an object for each kind of layers");
     }
-    if (hf_rope_near(r->family) != NULL && strcmp(name, "type") == 0) {
+    if (hf_rope_kinds(r->family) && strcmp(name, "type") == 0) {
         return hf_rope_refuse(r, row, "this family has rope_type instead of type");
     }
     return BP_OK;
@@ -327,7 +326,7 @@ bp_status bp_hf_rope_take(bp_hf_reading *r, const bp_row *row, bp_json_event *ev
         return bp_hf_value_refuse(r, row, event);
     }
     const bool older = strcmp(row->key, "rope_scaling") == 0;
-    const bool each = !older && hf_rope_near(r->family) != NULL;
+    const bool each = !older && hf_rope_kinds(r->family);
     for (bool first = true;; first = false) {
         BP_TRY(bp_json_next(&r->json, event));
         if (event->kind == BP_JSON_OBJECT_END) {
@@ -399,10 +398,6 @@ bp_status bp_hf_rope_finish(bp_hf_reading *r)
 {
     bp_llama_config own = bp_llama_config_of(&r->config);
     bp_rope_scaling *s = &own.rope_scaling;
-    const bp_row *near = hf_rope_near(r->family);
-    if (near != NULL && (near->flags & BP_ROW_INSIDE) != 0 && r->theta > 0.0) {
-        own.near_theta = own.rope_theta; /* that beside the objects goes to the first without one */
-    }
     own.near_theta = r->near > 0.0 ? r->near : own.near_theta;
     own.rope_theta = r->theta > 0.0 ? r->theta : own.rope_theta; /* not that beside the object */
     if (s->kind != BP_ROPE_LLAMA3 || s->factor > 0.0) {

@@ -282,17 +282,17 @@ static void other_keys_complete_an_object_of_positions(void **state)
     /* rope_type comes before type */
     config = config_of("llama", "'rope_scaling': {'rope_type': 'default', 'type': 'mrope'}");
     assert_true(bp_llama_config_of(&config).rope_scaling.factor == 0.0);
-    /* of OLMo 3 the base beside the objects goes to the first kind that has none */
+    /* of OLMo 3 the base beside the objects is that of layers that see all */
     static const struct {
         const char *members;
         double full, near;
     } bases[] = {
         {"'rope_theta': 37", 37, 500000},
-        {"'rope_theta': 37, 'rope_scaling': {'rope_theta': 55}", 55, 37},
+        {"'rope_theta': 37, 'rope_scaling': {'rope_theta': 55}", 55, 500000},
         {"'rope_scaling': {'rope_theta': 55}", 55, 500000},
         {"'rope_parameters': {'full_attention': {'rope_theta': 5}, 'sliding_attention': {}}, "
          "'rope_theta': 37",
-         5, 37},
+         5, 500000},
         {"'rope_parameters': {'sliding_attention': {'rope_theta': 6}}, 'rope_theta': 37", 37, 6},
     };
     for (size_t i = 0; i < sizeof bases / sizeof bases[0]; i++) {
