@@ -31,6 +31,9 @@ static const bp_row rows[] = {
     ROW_LABELS,
     ROW_PROBLEM,
     ROWS_TEXT(30522, -1, -1, 0),
+    ROW_ALIAS("hidden_size", STACK(width), WIDTH_MOST),
+    ROW_ALIAS("num_attention_heads", STACK(heads), HEADS_MOST),
+    ROW_ALIAS("num_hidden_layers", STACK(layers), LAYERS_MOST),
     ROWS_REFUSED,
     ROW_FIXED("tie_word_embeddings", TRUE, NULL, BP_ROW_READ),
 };

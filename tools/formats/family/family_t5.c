@@ -39,6 +39,11 @@ static void family_t5_resolve(bp_model_config *config)
          32,                                                                                       \
          NULL},                                                                                    \
         ROW_LABELS, ROW_PROBLEM, ROWS_TEXT(vocabulary_, -1, 1, 0),                                 \
+        ROW_ALIAS("head_dim", T5(head_width), HEADS_MOST),                                         \
+        ROW_ALIAS("hidden_size", STACK(width), WIDTH_MOST),                                        \
+        ROW_ALIAS("num_attention_heads", STACK(heads), HEADS_MOST),                                \
+        ROW_ALIAS("num_hidden_layers", STACK(layers), LAYERS_MOST),                                \
+        ROW_FIXED("per_layer_config", EMPTY, NULL, BP_ROW_READ),                                   \
     {                                                                                              \
         "quantization_config", BP_ROW_QUANTISED, BP_ROLE_NONE, BP_ROW_READ, COMMON(quantised), 0,  \
             0, 0, NULL                                                                             \

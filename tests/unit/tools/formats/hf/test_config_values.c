@@ -257,6 +257,24 @@ static void what_is_only_read_has_a_usual_value(void **state)
     }
 }
 
+/* The other names that transformers' classes have for their members (attribute_map). */
+/* verifies formats-27.f2cc */
+static void sizes_have_the_other_names_of_their_class(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"gpt2", "distilbert", "t5", "mt5"};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        const bp_model_config config = config_of(
+            types[i], "'hidden_size': 40, 'num_attention_heads': 5, 'num_hidden_layers': 3");
+        const bp_transformer stack = bp_transformer_of(&config);
+        assert_int_equal(stack.width, 40);
+        assert_int_equal(stack.heads, 5);
+        assert_int_equal(stack.layers, 3);
+    }
+    const bp_model_config config = config_of("t5", "'head_dim': 9");
+    assert_int_equal(bp_family_count(&config, BP_ROLE_HEAD_WIDTH), 9);
+}
+
 /* As transformers' standardize_rope_params and the functions of its modeling_rope_utils.py have it.
  */
 /* verifies formats-27.f2cc */
@@ -682,6 +700,7 @@ int main(void)
         cmocka_unit_test(documents_that_end_too_soon_are_refused),
         cmocka_unit_test(lists_of_layers_are_read_and_refused),
         cmocka_unit_test(positions_that_are_not_implemented_are_refused),
+        cmocka_unit_test(sizes_have_the_other_names_of_their_class),
         cmocka_unit_test(what_is_only_read_has_a_usual_value),
         cmocka_unit_test(other_keys_complete_an_object_of_positions),
         cmocka_unit_test(the_task_is_what_architecture_and_labels_say),
