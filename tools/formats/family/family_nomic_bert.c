@@ -58,6 +58,8 @@ static const bp_row rows[] = {
     ROW_FIXED("prenorm", FALSE, NULL, BP_ROW_READ),
     ROW_FIXED("qkv_proj_bias", FALSE, NULL, BP_ROW_READ),
     ROW_OLDER("resid_pdrop", STACK(residual_dropout), 1.0),
+    ROW_FIXED("rope_scaling", EMPTY, NULL, BP_ROW_READ),
+    ROW_OLDER("rope_theta", BERT(rope_theta), 1e12),
     ROW_OLDER("rotary_emb_base", BERT(rope_theta), 1e12),
     ROW_FIXED("rotary_emb_fraction", ONE, NULL, BP_ROW_READ | BP_ROW_SPARSE), /* 1.0 too */
     ROW_FIXED("rotary_emb_interleaved", FALSE, NULL, BP_ROW_READ),

@@ -584,6 +584,7 @@ static const struct {
      "layer_types"},
     {"bert", "\"position_embedding_type\": \"relative_key\"", "position_embedding_type"},
     {"bert", "\"hidden_act\": \"silu\"", "hidden_act"},
+    {"nomic_bert", "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2}", "rope_scaling"},
     {"bert", "\"is_decoder\": true", "is_decoder"},
     {"bert", "\"problem_type\": \"ranking\"", "problem_type"},
     {"bert", "\"id2label\": []", "id2label"},

@@ -318,6 +318,8 @@ static void other_keys_complete_an_object_of_positions(void **state)
         const bp_llama_config own = bp_llama_config_of(&config);
         assert_true(own.rope_theta == bases[i].full && own.near_theta == bases[i].near);
     }
+    config = config_of("nomic_bert", "'rope_theta': 37");
+    assert_true(bp_bert_config_of(&config).rope_theta == 37.0);
     config = config_of("gemma3_text", "'rope_parameters': {'sliding_attention': {'rope_theta': 6}},"
                                       "'rope_local_base_freq': 7");
     assert_true(bp_llama_config_of(&config).near_theta == 6.0);
