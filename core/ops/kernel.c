@@ -34,6 +34,7 @@
 #define MASTERS                   BP_MASTER_COUNT
 #define MASTER_FP8                BP_MASTER_FP8
 #define ACTIVATIONS               BP_ACTIVATION_COUNT
+#define QUANTISED_PACKED(f)       bp_quantised_packed((int64_t)(f))
 #define QUANTISED_VALID(f)        bp_quantised_valid((int64_t)(f))
 #define QUANTISED_ROW(w, f)       bp_quantised_row((w), (int64_t)(f))
 #define QUANTISED_FP8             BP_QUANTISED_FP8

@@ -307,16 +307,30 @@ static void make_weight(bp_builder *builder, uint32_t index, const char *name)
     }
 }
 
-/* Whether a matrix gives a language model's logits and nothing else, by products that read blocks:
- * of 16 bits they make no fp32, which sampled and kept logits are. */
+/* Products that read blocks make no fp32 of 16 bits, which sampled and kept logits are. */
+static bool logits_unpack(const bp_spec *spec)
+{
+    const bool wide = spec->generate_context > 0 || spec->keep_logits ||
+                      spec->policy_temperature > 0.0 || spec->lora.token_count > 0;
+    return spec->working == BP_F32 || !wide;
+}
+
+/* Whether a matrix gives a language model's logits and nothing else. */
 static bool gives_logits(const bp_builder *builder, const bp_parameter *parameter)
 {
     const bp_spec *spec = builder->spec;
-    const bool wide = spec->generate_context > 0 || spec->keep_logits ||
-                      spec->policy_temperature > 0.0 || spec->lora.token_count > 0;
     return parameter->head == BP_HEAD_OUTPUT && !parameter->embedding && !parameter->offloaded &&
            parameter->rank == 2 && parameter->shape[0] == spec->config.vocabulary &&
-           spec->config.task == BP_TASK_CAUSAL_LM && (spec->working == BP_F32 || !wide);
+           spec->config.task == BP_TASK_CAUSAL_LM && logits_unpack(spec);
+}
+
+/* Whether a table's rows go out as they are, and its products, where a head is tied to it, read
+ * blocks. */
+static bool looks_up(const bp_builder *builder, const bp_parameter *parameter)
+{
+    const bp_spec *spec = builder->spec;
+    return parameter->unpacks && !parameter->offloaded && !(spec->noise > 0.0) &&
+           spec->lora.token_count == 0 && logits_unpack(spec);
 }
 
 static void make_tensors(bp_builder *builder, uint32_t index, const char *name)
@@ -332,7 +346,7 @@ static void make_tensors(bp_builder *builder, uint32_t index, const char *name)
     const bp_quantised stored = experts ? BP_QUANTISED_NONE : stored_form(builder->spec, name);
     const bool coded = form != BP_QUANTISED_NONE || stored != BP_QUANTISED_NONE;
     const bool dense = coded && (experts || bp_adapter_dense(builder, index));
-    const bool packs = dense || gives_logits(builder, parameter);
+    const bool packs = dense || gives_logits(builder, parameter) || looks_up(builder, parameter);
     if (packs && !trained && stored != BP_QUANTISED_NONE) {
         if (blocks_fit(builder, parameter, stored, name)) {
             make_quantised(builder, parameter, stored, name);
@@ -389,6 +403,7 @@ void bp_build_parameter(bp_builder *builder, const bp_parameter_info *info)
                                 .embedding = info->embedding,
                                 .statistic = info->statistic,
                                 .depthwise = info->depthwise,
+                                .unpacks = info->unpacks,
                                 .routes = info->routes,
                                 .head = info->head,
                                 .input_major = info->input_major,

@@ -46,6 +46,7 @@ typedef struct bp_parameter_info {
     uint64_t together; /* outputs that belong together: a head's of queries or keys; 0: 1 */
     bool statistic;    /* no optimizer moves it, backward does: state, and never trained */
     bool depthwise;    /* a convolution's weight, of each channel by itself */
+    bool unpacks;      /* a table whose rows alone are looked up: it may stay in a file's blocks */
     bool routes;       /* of experts, or their router: never quantised or in fp8; of rank 1, what
                           corrects a router's choice: never trained, float32 */
     bp_head_kind head; /* 0: of none */
@@ -70,6 +71,7 @@ typedef struct bp_parameter {
     bool trainable;          /* a frozen one has no gradient, no master, no state */
     bool statistic;          /* of bp_parameter_info */
     bool depthwise;          /* likewise */
+    bool unpacks;            /* likewise */
     bool routes;             /* likewise */
     bp_head_kind head;       /* likewise */
     bp_master master_form;   /* how `master` completes the weight */

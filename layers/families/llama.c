@@ -282,7 +282,11 @@ static void llama_parameters(bp_builder *builder, const bp_model_config *config)
                                  {outputs, width},
                                  BP_INIT_NORMAL,
                                  range};
-    bp_publish_table(builder, "", &token);
+    if (own.drops_first && own.stack.embedding_dropout > 0.0) {
+        bp_publish_table(builder, "", &token);
+    } else {
+        bp_publish_tokens(builder, "", &token);
+    }
     for (uint32_t i = 0; i < own.stack.layers; i++) {
         llama_publish_block(builder, config, i);
     }

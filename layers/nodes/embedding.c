@@ -186,6 +186,26 @@ static bool forward_brought(bp_builder *builder, const bp_embedding *embedding, 
     return true;
 }
 
+/* Rows of a table in a file's blocks: builder.c keeps it so where nothing is added to them. */
+static bool forward_unpacked(bp_builder *builder, const bp_embedding *embedding, bp_ref out)
+{
+    if (!bp_build_quantised(builder, embedding->token)) {
+        return false;
+    }
+    const bp_unpack_rows_scalars scalars = {
+        .rows = (int64_t)builder->rows,
+        .width = (int64_t)embedding->width,
+        .vocabulary = (int64_t)embedding->vocabulary,
+        .form = (int64_t)builder->parameters[embedding->token].quantised};
+    const bp_unpack_rows_operands operands = {
+        .out = out,
+        .ids = builder->input[BP_INPUT_IDS],
+        .codes = bp_build_acquire(builder, embedding->token, BP_FOR_FORWARD)};
+    bp_build_unpack_rows(builder, &operands, &scalars);
+    bp_build_release(builder, embedding->token);
+    return true;
+}
+
 static void forward_table(bp_builder *builder, const bp_embedding *embedding,
                           const bp_embedding_forward_scalars *given, uint32_t type_row, bool apart,
                           bp_ref out)
@@ -211,7 +231,8 @@ static void forward_table(bp_builder *builder, const bp_embedding *embedding,
 
 void bp_embedding_forward(bp_builder *builder, const bp_embedding *embedding, bp_ref out)
 {
-    const bool brought = forward_brought(builder, embedding, out);
+    const bool done =
+        forward_brought(builder, embedding, out) || forward_unpacked(builder, embedding, out);
     const bool types = has_types(builder, embedding);
     const bool apart = has_places(builder, embedding) &&
                        (bp_dropout_probability(builder, &embedding->dropout) > 0.0 ||
@@ -229,7 +250,7 @@ void bp_embedding_forward(bp_builder *builder, const bp_embedding *embedding, bp
         .decode = decode ? 1 : 0,
         .dropout = apart ? 0.0 : bp_dropout_probability(builder, &embedding->dropout),
         .noise = noise_of(builder, embedding)};
-    if (!brought) {
+    if (!done) {
         forward_table(builder, embedding, &scalars, type_row, apart, out);
     }
     if (apart) {

@@ -80,6 +80,11 @@ void bp_publish_table(bp_builder *builder, const char *prefix, const bp_publish_
     publish(builder, prefix, row, (bp_parameter_info){.embedding = true});
 }
 
+void bp_publish_tokens(bp_builder *builder, const char *prefix, const bp_publish_row *row)
+{
+    publish(builder, prefix, row, (bp_parameter_info){.embedding = true, .unpacks = true});
+}
+
 void bp_publish_statistic(bp_builder *builder, const char *prefix, const bp_publish_row *row)
 {
     publish(builder, prefix, row, (bp_parameter_info){.statistic = true});

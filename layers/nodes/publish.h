@@ -38,6 +38,9 @@ void bp_publish_head(bp_builder *builder, const char *prefix, const bp_publish_r
 /* The same for a table that is looked up by rows. */
 void bp_publish_table(bp_builder *builder, const char *prefix, const bp_publish_row *row);
 
+/* The same for tokens' table whose rows alone are looked up, with nothing added or dropped. */
+void bp_publish_tokens(bp_builder *builder, const char *prefix, const bp_publish_row *row);
+
 /* Appends text, or a number's digits, at `to` and returns the new end, which holds the terminator.
  */
 char *bp_name_append(char *to, const char *text);

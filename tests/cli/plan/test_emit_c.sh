@@ -58,6 +58,19 @@ for form in '' --load-in-8bit '--load-in-4bit --bf16'; do
     [[ -n $there && $(json state_digest) == "$there" ]]
     check $? "gpt $form: the digest of one arena" "$there $out$err"
 done
+
+# So are a GGUF file's blocks, the table of tokens among them: 8 bits and a scale for 32 elements.
+mkdir "$work/llama"
+echo '{"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 256,
+    "intermediate_size": 64, "tie_word_embeddings": true, "max_position_embeddings": 64}' >"$work/llama/config.json"
+run train --model "$work/llama" --max-steps 1 --data "$work/text" --data-format bytes --output-dir "$work/first" --quiet \
+    --per-device-train-batch-size 1 --max-seq-length 16
+run export --model "$work/first" --to "$work/llama.gguf" --save-quant q8_0
+check "$code" "a GGUF file" "$err"
+lora=(--per-device-train-batch-size 2 --max-seq-length 32 --lora-r 4 --kernels portable)
+same llama.gguf "$work/text" "${lora[@]}" --offload flash:1MB
+[[ $(stat -c %s "$work/c/frozen.bin") -lt 22000 ]] # 18,432 elements in 34 bytes for 32, and norms
+check $? "packed in flash" "$(stat -c %s "$work/c/frozen.bin")"
 low=(--per-device-train-batch-size 8 --optim sgd --learning-rate 1e-2 --freeze 'layers.0.*')
 same mlp "$work/rows.csv" "${low[@]}" --offload flash:1MB
 whole=$(json state_digest)

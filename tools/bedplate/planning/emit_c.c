@@ -163,10 +163,6 @@ static bp_status emit_check(session *s)
         return emit_refuse(s, "a trainer made from a plan has no --group-by-length");
     }
     for (uint32_t i = 0; i < r->plan->builder.parameter_count; i++) {
-        if (bp_quantised_packed(r->plan->builder.parameters[i].quantised)) {
-            return emit_refuse(s, "a trainer made from a plan has none of a GGUF file's types: "
-                                  "expected --dequantize");
-        }
         if (r->plan->builder.parameters[i].quantised != BP_QUANTISED_NONE && !spec->offload.fixed) {
             return emit_refuse(s, "a trainer made from a plan has quantised weights in flash only: "
                                   "expected --offload flash:BYTES");
