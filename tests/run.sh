@@ -118,7 +118,7 @@ folders=.
 left_out='^$'
 [[ $kind != memory ]] || left_out='/(unit/device/cuda/|unit/core/plan/|unit/core/ir/verify/test_mutants$|unit/tools/bedplate/(runs|rollout)/|house/|ptxvm/'
 [[ $kind != memory ]] || left_out+='|unit/core/run/test_(sharing|sharing_matrix|length_bucket|half_training|states)$|unit/device/fabric/test_mpi'
-[[ $kind != memory ]] || left_out+='|unit/device/host/test_bare$|golden/test_(images|families))'
+[[ $kind != memory ]] || left_out+='|unit/device/host/test_bare$|unit/layers/blocks/test_block$|golden/test_(images|families))'
 [[ $kind == cli ]] ||
     programs=$({ find "$build/tests" -name 'test_*' -type f ! -name '*.*'; printf '%s\n' $suites; } |
         grep -E "$folders" | grep -vE "$left_out" | LC_ALL=C sort -u)

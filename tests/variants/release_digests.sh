@@ -3,6 +3,7 @@
 # release_digests.sh [PLATFORM..]: 1,000 steps of five small models leave the states whose digests release.digests has.
 # Platforms, `x86` where none is named:
 #   x86             `bedplate train` with each form of kernels that this processor has
+#   x86-vectors     without the portable form, which takes most of the time
 #   sm_80, sm_90a   `bedplate train --device cuda` on the PTX interpreter: an hour of processor time each
 #   another         a core of boards.sh, whose trainers are compared: cortex-m7, aarch64, riscv64
 #   write           makes the table: x86 with portable kernels, and sm_80
@@ -50,9 +51,10 @@ lacks() {
     [[ $? -eq 7 ]]
 }
 
+# on_x86 FORM..
 on_x86() {
     local form name
-    for form in portable avx2 avx512; do
+    for form in "$@"; do
         lacks $form && { echo "skipped: this processor has no $form"; continue; }
         for name in $models; do judge "$name" host "$form" "$(digest_after "$name" --kernels $form)"; done
     done
@@ -84,7 +86,8 @@ make -s all build/release/ptxvm/libcuda.so.1 >/dev/null || exit 1
 for platform in "${@:-x86}"; do
     case $platform in
     write) write_table ;;
-    x86) on_x86 ;;
+    x86) on_x86 portable avx2 avx512 ;;
+    x86-vectors) on_x86 avx2 avx512 ;;
     sm_*) on_gpu "$platform" ;;
     *)
         read -r more not < <(tests/variants/boards.sh long "$platform" | tee /dev/stderr | tail -1 |
