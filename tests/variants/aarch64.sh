@@ -17,7 +17,8 @@ if [[ ${1:-} == short ]]; then
     tests=("${tests[@]:1}")
     cases[device/host/vector/test_half]='random_weights_have_their_masters all_forms_round_alike all_forms_widen_alike
         no_row_is_missing'
-    cases[device/host/matmul/test_matmul_forms]='edges_of_tiles every_exponent few_rows_of_a_large_b workspace_of_nothing'
+    cases[device/host/matmul/test_matmul_forms]='edges_of_tiles edges_of_blocks every_exponent few_rows_of_a_large_b
+        workspace_of_nothing'
 fi
 [[ ${1:-} != long ]] || tests+=(device/host/attention/test_attention_forms)
 if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null; then
