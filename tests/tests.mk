@@ -19,7 +19,7 @@ test-long: all tests
 
 # What only another build can find; each part says what it adds. The last run beside each other: emulated
 # programs use one processor each. boards builds for what aarch64 and riscv64 have done with.
-VARIANTS := sanitize-short aarch64-short,riscv64,boards-m7/tsan,digests
+VARIANTS := sanitize-short aarch64-short,boards-m7/tsan,digests,riscv64
 test-variants:
 	@tests/goals.sh $(VARIANTS)
 # What .ci/run has no time for. It leaves build/nightly.stamp where all of it passed.
