@@ -9,8 +9,11 @@ bad=$(
     [[ ${lines:-0} -le 150 ]] || echo "README.md: $lines lines; at most 150"
     mapfile -t files < <(find . -path ./build -prune -o -path ./.git -prune -o -type f -printf '%P\n' | LC_ALL=C sort)
     names=$(printf '%s\n' "${files[@]##*/}" | LC_ALL=C sort -u)
+    declare -A named
+    while read -r name; do named[${name:-.}]=1; done <<<"$names"
     there() { # FOLDER PATH
         compgen -G "$1/$2" >/dev/null || compgen -G "$2" >/dev/null && return
+        [[ $2 == *[*]* ]] || { [[ -n ${named[$2]:-} ]]; return; }
         [[ $2 != */* ]] && grep -qxE -- "$(sed 's/\./\\./g; s/\*/.*/g' <<<"$2")" <<<"$names"
     }
     # PAGE#ANCHOR of every heading.
