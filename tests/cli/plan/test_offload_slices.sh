@@ -19,14 +19,24 @@ lora=(--lora-r 3 --target-modules all-linear)
 
 what=() layers=1
 
-# model NAME WIDTH INNER MEMBERS: of `layers` blocks.
-model() {
-    mkdir -p "$work/$1"
-    cat >"$work/$1/config.json" <<END
+# shape FOLDER WIDTH INNER MEMBERS: the configuration of `layers` blocks.
+shape() {
+    mkdir "$1"
+    cat >"$1/config.json" <<END
 {"model_type": "llama", "vocab_size": 300, "max_position_embeddings": 64, "hidden_size": $2, "intermediate_size": $3,
  "num_hidden_layers": $layers, "num_attention_heads": $(($2 / 64)), "num_key_value_heads": 1, "rms_norm_eps": 1e-6, "hidden_act": "silu",
  "tie_word_embeddings": true$4}
 END
+}
+
+# model NAME WIDTH INNER MEMBERS: with its weights in a file, or else each run would draw millions of them, which was three
+# quarters of what this script took.
+model() {
+    shape "$work/drawn" "${@:2}"
+    run train --model "$work/drawn" "${common[@]}" --max-steps 0 --save-strategy no --output-dir "$work/$1"
+    [[ $code -eq 0 && -s $work/$1/model.safetensors ]]
+    check $? "the weights of $1" "$out$err"
+    rm -rf "$work/drawn"
 }
 
 digest() {
@@ -61,19 +71,24 @@ same wide --bf16 --gradient-release --optim adamw_8bit
 # Codes of 4 bits that are 4 MiB and more.
 model wider 1088 8256 ""
 same wider "${lora[@]}" --load-in-4bit --bf16
-model ragged 1088 8264 ""
-! long_form || same ragged "${lora[@]}" --load-in-4bit --bnb-4bit-use-double-quant false --gradient-checkpointing memory-poor
+if long_form; then
+    model ragged 1088 8264 ""
+    same ragged "${lora[@]}" --load-in-4bit --bnb-4bit-use-double-quant false --gradient-checkpointing memory-poor
+fi
 # Blocks of a GGUF file, which rows are whole numbers of.
-model blocks 1088 4128 ""
-run train --model "$work/blocks" "${common[@]}" --max-steps 1 --output-dir "$work/trained"
-run export --model "$work/trained" --save-quant q8_0 --to "$work/blocks.gguf"
+run export --model "$work/wider" --save-quant q8_0 --to "$work/blocks.gguf"
 check $code "a file with packed weights" "$out$err"
 same blocks.gguf "${lora[@]}" --bf16
 ! long_form || same blocks.gguf "${lora[@]}"
-# Ten blocks in the proportions of Llama 3 70B, with everything below that can be.
+# Weights that are drawn, slice by slice.
+shape "$work/drawn" 512 2304 ""
+same drawn --gradient-release
+# Ten blocks in the proportions of Llama 3 70B, four in the short form, with everything in the file that can be.
+rm -r "$work/drawn"
 layers=10
-model ten 512 2304 ""
+long_form || layers=4
+model deep 512 2304 ""
 what=(--offload-what bases,states,weights,checkpoints)
-same ten "${lora[@]}" --optim adamw_8bit
+same deep "${lora[@]}" --optim adamw_8bit
 
 finish
