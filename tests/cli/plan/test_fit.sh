@@ -291,7 +291,7 @@ run "${least[@]}" --arena "$bytes"
 check "$code" "and fits" "$out$err"
 
 # A search with hundreds of plans, of which few fit. The limit is against one that does not end; no test asserts a time.
-tight=(plan --model "$pythia" --arena 300MB --offload "file:$work/tier:2000GB")
+tight=(plan --model pythia-70m --arena 300MB --offload "file:$work/tier:2000GB")
 # On a terminal it says how far it is, and leaves nothing of that behind; an interrupt ends it at once.
 (ulimit -t 600 && script -qec "$program ${tight[*]}" /dev/null </dev/null >"$work/.out" 2>&1)
 code=$?
@@ -300,7 +300,8 @@ check $? "a search among plans that do not fit ends ($code)" "$(tail -c 300 "$wo
 last=$(grep -a 'planning: [0-9]* plans in' "$work/.out" | tail -1)
 [[ -n $last && ${last##*$'\r\e[K'} != *planning* ]]
 check $? "progress on a terminal, removed at the end" "$(tail -c 300 "$work/.out")"
-script -qec "$program ${tight[*]} --quiet" /dev/null </dev/null >"$work/.out" 2>&1
+# To the end of its first seconds, after which it would have begun.
+script -qec "timeout -s INT 1.6 $program ${tight[*]} --quiet" /dev/null </dev/null >"$work/.out" 2>&1
 ! grep -aq 'planning:' "$work/.out"
 check $? "none with --quiet"
 timeout --preserve-status -s INT 0.3 "$program" "${tight[@]}" >"$work/.out" 2>&1

@@ -80,7 +80,7 @@ for name in mpirun.openmpi mpirun.mpich; do
     fi
     launcher=($name -n 2)
     [[ $name == *mpich ]] || launcher+=(--oversubscribe)
-    forms=("" "--shard parameters")
+    forms=("--shard parameters")
     [[ $name != *mpich ]] || forms=("--shard optimizer")
     ! long_form || forms=("" "--shard optimizer" "--shard parameters")
     for form in "${forms[@]}"; do

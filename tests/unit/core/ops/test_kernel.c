@@ -11,8 +11,9 @@
 #include "arena/base.h"
 #include "device/host/host.h"
 #include "tests/fixtures/kernels/kernel_random.h"
+#include "tests/fixtures/share.h"
 
-enum { SEEDS = 12 };
+#define SEEDS long_or(12, 6)
 
 /* What each scalar is, read from the table once more. */
 typedef enum scalar_kind { IS_DIM, IS_FLAG, IS_REAL, IS_FRACTION } scalar_kind;

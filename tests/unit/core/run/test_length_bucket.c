@@ -277,7 +277,7 @@ static void test_forms_threads_and_poison(void **state)
     (void)state;
     static const char *const forms[] = {"avx2", "avx512"};
     fill_tokens();
-    for (uint32_t i = 0; i < spec_case_count(); i += long_or(2, 6)) {
+    for (uint32_t i = 0; i < spec_case_count(); i += long_or(2, 10)) {
         bp_spec spec;
         char name[SPEC_CASE_NAME];
         if (!case_of(i, &spec, name)) {

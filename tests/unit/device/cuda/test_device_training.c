@@ -108,7 +108,7 @@ static void nothing_is_left(void)
 static void training_is_the_hosts_and_always_the_same(void **state)
 {
     (void)state;
-    const uint32_t steps = share_of(STEPS, 5, 4);
+    const uint32_t steps = share_of(STEPS, 4, 4);
     bp_spec spec = on_host();
     course host = train(&spec, steps);
     spec = on_cuda(NULL);
@@ -136,7 +136,7 @@ static void training_is_the_hosts_and_always_the_same(void **state)
  * every activation, which is what the bound is for. Two runs are equal to the bit. */
 static void train_in_16_bits(bp_dtype working, bp_master master, bp_dtype gradient)
 {
-    const uint32_t steps = share_of(STEPS, 4, 3);
+    const uint32_t steps = share_of(STEPS, 3, 3);
     bp_spec spec = on_host();
     spec.working = working;
     spec.master = master;

@@ -279,7 +279,10 @@ static void check_bits(const call *of, uint32_t tile, const char *name, uint32_t
     unsigned char *start = kernel_case_save(&c);
     refuse_hopper(true);
     assert_int_equal(family_of(&c, of->launch, &made), of->other);
+    /* races of the other form are looked for by test_kernels16.c */
+    set("PTXVM_RACES", long_form() ? "1" : "0");
     kernel_case_run(&c, &cuda);
+    set("PTXVM_RACES", "1");
     unsigned char *right = kernel_case_save(&c);
     refuse_hopper(false);
     assert_int_equal(family_of(&c, of->launch, &made), of->own);
@@ -313,9 +316,9 @@ static void check_product(const product *p, uint32_t tile, uint32_t seeds)
 static void products_have_the_same_bits(void **state)
 {
     (void)state;
-    const uint32_t count = share_of(PRODUCTS, PRODUCTS, 3);
+    const uint32_t count = share_of(PRODUCTS, 5, 3);
     for (uint32_t i = 0; i < count; i++) {
-        check_product(&products[i], 0, i == 2 ? long_or(3, 2) : 1);
+        check_product(&products[i], 0, i == 2 ? long_or(3, 1) : 1);
     }
 }
 
@@ -441,7 +444,7 @@ static void quantised_products_have_the_same_bits(void **state)
     (void)state;
     const uint32_t count = share_of(QUANTISEDS, 6, 4);
     for (uint32_t i = 0; i < count; i++) {
-        check_quantised(&quantiseds[i], i == 1 || i == 4 ? long_or(3, 2) : 1);
+        check_quantised(&quantiseds[i], i == 1 ? long_or(3, 2) : i == 4 ? long_or(3, 1) : 1);
     }
 }
 

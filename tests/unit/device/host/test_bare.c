@@ -120,7 +120,7 @@ static void alignment_changes_places_and_no_bits(void **state)
 {
     (void)state;
     static const uint32_t numbers[] = {256, 128, 64, 32};
-    const uint32_t steps = share_of(TRIAL_STEPS, 3, 3);
+    const uint32_t steps = share_of(TRIAL_STEPS, 2, 2);
     const found whole = train_aligned(
         &bp_device_host, &(bp_device_options){.threads = 1, .variant = "portable"}, 0, steps);
     uint64_t before = UINT64_MAX;

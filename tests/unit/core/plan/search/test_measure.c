@@ -15,6 +15,7 @@
 #include "layers/families/modernbert.h"
 #include "tests/fixtures/plans/plan_bytes.h"
 #include "tests/fixtures/model_fixture.h"
+#include "tests/fixtures/share.h"
 #include "tests/fixtures/plans/spec_case.h"
 
 #define STAGES 16
@@ -258,7 +259,8 @@ static void test_trials_are_the_programs_ops(void **state)
             continue;
         }
         measure(&spec);
-        for (uint32_t bits = 0; bits <= BP_RECOMPUTE_ALL; bits++) {
+        const uint32_t every = long_or(1, 3); /* which kinds are computed again, by turns */
+        for (uint32_t bits = i % every; bits <= BP_RECOMPUTE_ALL; bits += every) {
             (void)compare_policy(spec, (bp_policy){.kind = BP_POLICY_SELECTIVE, .recompute = bits});
         }
         const uint32_t first = compare_policy(spec, (bp_policy){.kind = BP_POLICY_FULL});
