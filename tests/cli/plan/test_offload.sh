@@ -50,7 +50,7 @@ same tiny-bert --task masked-lm --gradient-checkpointing full
 # A table of several slices of 4 MiB.
 mkdir "$work/words"
 cat >"$work/words/config.json" <<'END'
-{"model_type": "llama", "vocab_size": 9000, "max_position_embeddings": 64, "hidden_size": 512, "intermediate_size": 128,
+{"model_type": "llama", "vocab_size": 12500, "max_position_embeddings": 64, "hidden_size": 512, "intermediate_size": 128,
  "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "rms_norm_eps": 1e-6, "hidden_act": "silu",
  "tie_word_embeddings": true}
 END
