@@ -202,7 +202,7 @@ int64_t run_tokenizer_end_of(const run_tokenizer *c, const bp_tokenizer_special 
 
 int64_t run_tokenizer_end_token(const run_tokenizer *c, const bp_model_config *config)
 {
-    static const bp_tokenizer_special none = {-1, -1, -1, -1, -1, -1, -1, false};
+    static const bp_tokenizer_special none = {-1, -1, -1, -1, -1, -1, -1, false, false, false};
     return run_tokenizer_end_of(
         c, c->kind == TOKENIZER_TOKENIZER ? bp_tokenizer_special_of(&c->tokenizer) : &none, config);
 }

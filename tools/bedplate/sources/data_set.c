@@ -538,7 +538,7 @@ static void data_set_forget(session *s)
 bp_status data_set_open(data_set *set, session *s)
 {
     memset(set, 0, sizeof *set);
-    set->special = (bp_tokenizer_special){-1, -1, -1, -1, -1, -1, -1, false};
+    set->special = (bp_tokenizer_special){-1, -1, -1, -1, -1, -1, -1, false, false, false};
     double share = s->set->validation_split;
     if (s->set->data.count == 0) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where, "the option is needed: what to read",

@@ -354,6 +354,33 @@ static bp_status export_take_ends(exporting *e)
     return BP_OK;
 }
 
+/* A language model's bos and pad are the tokenizer's, as llama.cpp's converter has it, and the
+ * configuration's where no file of the tokenizer says them. An encoder's are the configuration's,
+ * by which it computes. */
+static void export_take_roles(exporting *e)
+{
+    bp_model_config *config = &e->m.config;
+    const bp_tokenizer_special *special = bp_tokenizer_special_of(&e->tokenizer);
+    const bool computes = config->task == BP_TASK_EMBEDDING;
+    const bool bos = special->bos >= 0 && !special->bos_guessed && !computes;
+    const bool pad = special->pad >= 0 && !special->pad_guessed && !computes;
+    config->bos_token =
+        bos || (config->bos_token < 0 && !computes) ? special->bos : config->bos_token;
+    config->pad_token = pad || config->pad_token < 0 ? special->pad : config->pad_token;
+}
+
+/* Of the list of ends the tokenizer's own comes first, as llama.cpp's converter has it. */
+static void export_put_first(bp_model_config *config, const bp_tokenizer_special *special)
+{
+    for (uint32_t i = 0; !special->eos_guessed && i < config->more_eos_count; i++) {
+        if (config->more_eos[i] == special->eos) {
+            config->more_eos[i] = config->eos_token;
+            config->eos_token = special->eos;
+        }
+    }
+    config->eos_token = config->eos_token < 0 ? special->eos : config->eos_token;
+}
+
 static bp_status export_gguf(exporting *e)
 {
     model_files *m = &e->m;
@@ -364,9 +391,7 @@ static bp_status export_gguf(exporting *e)
     bp_gguf_model model = {.family = bp_gguf_family_find(type),
                            .config = &m->config,
                            .name = name,
-                           .unknown_token = -1,
-                           .padding_token = -1,
-                           .end_token = -1};
+                           .unknown_token = -1};
     if (model.family == NULL) {
         return bp_error_set(&m->error, BP_ERR_USAGE, where,
                             "GGUF files of this model type are not implemented", type);
@@ -379,13 +404,8 @@ static bp_status export_gguf(exporting *e)
         const bp_tokenizer_special *special = bp_tokenizer_special_of(&e->tokenizer);
         bool spells = bp_tokenizer_kind_of(&e->tokenizer) == BP_TOKENIZER_CHAR_BPE;
         model.unknown_token = spells ? special->unk : -1; /* nothing is unknown to bytes */
-        model.padding_token = special->pad;
-        bool listed = m->config.eos_token < 0 || m->config.eos_token == special->eos;
-        for (uint32_t i = 0; i < m->config.more_eos_count; i++) {
-            listed = listed || m->config.more_eos[i] == special->eos;
-        }
-        const bool guessed = special->eos_guessed && m->config.eos_token >= 0;
-        model.end_token = guessed || !listed ? -1 : special->eos;
+        export_take_roles(e);
+        export_put_first(&m->config, special);
         BP_TRY(find_template(e, &model));
     }
     m->target.path = m->set->to;

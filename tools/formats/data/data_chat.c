@@ -8,7 +8,7 @@
 #include "tools/formats/data/data_documents.h"
 #include "tools/formats/data/data_tokenise.h"
 
-#define RULES 0x43484131u /* goes up when the same data would give other tokens */
+#define RULES 0x43484132u /* goes up when the same data would give other tokens */
 
 static const char where[] = "conversations";
 
@@ -69,25 +69,53 @@ static bool is_learned(const bp_chat *chat, size_t from, size_t to, uint32_t *sp
     return *span < chat->span_count && chat->spans[*span].from < to && from < to;
 }
 
-/* Doubles the ids, plus one for those that are learned. */
+/* Whether the tokenizer put a space before the text behind an added token: always, or where none is
+ * there. Before the first text the decoder leaves it out itself. */
+static bool is_prefixed(const bp_chat_maker *m, uint32_t before, size_t at)
+{
+    const bp_tokenizer *t = m->work->encoder->tokenizer;
+    const bool always = t->rules.prefix == BP_PREFIX_PREPEND;
+    const bool wanting = t->rules.prefix == BP_PREFIX_META || t->rules.prefix == BP_PREFIX_SPACE;
+    return (always || (wanting && at < m->chat.length && m->chat.text[at] != ' ')) &&
+           bp_tokenizer_is_cut(t, before);
+}
+
+/* The text of a token, without a space that is in no text. */
+static bp_status take_piece(const bp_chat_maker *m, bp_decoder *decoder, const uint32_t ids[2],
+                            size_t at, const char **piece, size_t *length)
+{
+    const bool behind = decoder->begun;
+    *piece = m->room.piece;
+    BP_TRY(bp_decoder_next(decoder, m->work->encoder->tokenizer, ids[1], m->room.piece, length));
+    if (behind && *length > 0 && (*piece)[0] == ' ' && is_prefixed(m, ids[0], at)) {
+        ++*piece;
+        --*length;
+    }
+    return BP_OK;
+}
+
+/* Doubles the ids, plus one for those that are learned: a space that is in no text with what
+ * stands behind it. */
 static bp_status mark_ids(bp_chat_maker *m, uint32_t *ids, size_t count, uint64_t *learned)
 {
     const bp_chat *chat = &m->chat;
     bp_decoder decoder = {false};
     size_t at = 0;
-    uint32_t span = 0;
+    uint32_t span = 0, pair[2] = {0, 0};
     for (size_t i = 0; i < count; i++) {
+        const char *piece;
         size_t length = 1;
         if (m->work->encoder != NULL) {
-            BP_TRY(bp_decoder_next(&decoder, m->work->encoder->tokenizer, ids[i], m->room.piece,
-                                   &length));
-            if (!find_piece(chat, m->room.piece, length, &at)) {
+            pair[0] = pair[1];
+            pair[1] = ids[i];
+            BP_TRY(take_piece(m, &decoder, pair, at, &piece, &length));
+            if (!find_piece(chat, piece, length, &at)) {
                 return bp_data_refuse(&m->reader,
                                       "the tokenizer changes the text (as it normalises it), so "
                                       "that it is not known which tokens are learned");
             }
         }
-        const bool target = is_learned(chat, at, at + length, &span);
+        const bool target = is_learned(chat, at, at + (length > 0 ? length : 1), &span);
         ids[i] = 2 * ids[i] + (target ? 1 : 0);
         *learned += target ? 1 : 0;
         at += length;

@@ -7,7 +7,7 @@
 #include "core/base/storage.h"
 #include "tools/formats/files/data_array.h"
 
-#define RULES 5u /* goes up when the same data would give other tokens */
+#define RULES 6u /* goes up when the same data would give other tokens */
 
 enum { WINDOW_BYTES = 262144, IDS = 4096 };
 
@@ -156,13 +156,22 @@ static bool is_pair(const maker *m)
     return m->documents.form == BP_FORM_LABELLED && m->documents.texts == 2;
 }
 
+/* Whether a completion goes on with the text of its prompt, as TRL encodes both as one text. */
+static bool goes_on(const maker *m, bp_document_part part)
+{
+    return part == BP_PART_COMPLETION && m->example.count > (m->begins ? 1u : 0u) &&
+           !bp_tokenizer_is_cut(m->work->encoder->tokenizer, m->last_of_all);
+}
+
 static void begin_part(maker *m, bp_document_part part)
 {
     m->part = part;
     m->running = true;
     if (m->work->encoder != NULL) {
         const bool whole = part == BP_PART_TEXT && !is_pair(m);
-        bp_encoder_begin(m->work->encoder, whole ? BP_ENCODE_TEMPLATE : BP_ENCODE_PLAIN);
+        bp_encoder_begin(m->work->encoder, whole              ? BP_ENCODE_TEMPLATE
+                                           : goes_on(m, part) ? BP_ENCODE_GOES_ON
+                                                              : BP_ENCODE_PLAIN);
     }
 }
 

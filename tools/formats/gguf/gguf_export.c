@@ -69,20 +69,17 @@ static void gguf_export_put_token(bp_gguf_writer *w, const char *key, int64_t to
     }
 }
 
-/* The tokens that end a text: the tokenizer's own is eos, as llama.cpp's converter has it, the
- * others of the configuration's list that there are keys for follow. */
+/* The tokens that end a text, as far as there are keys. */
 static void put_ends(bp_gguf_writer *w, const bp_gguf_model *model)
 {
     static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
     const bp_model_config *config = model->config;
-    const int64_t first = model->end_token >= 0 ? model->end_token : config->eos_token;
     size_t key = 0;
-    gguf_export_put_token(w, keys[key++], first);
-    for (uint32_t i = 0; i <= config->more_eos_count && key < 3; i++) {
-        const int64_t token = i == 0 ? config->eos_token : config->more_eos[i - 1];
-        if (token >= 0 && token != first && first >= 0) {
-            gguf_export_put_token(w, keys[key++], token);
+    gguf_export_put_token(w, keys[key++], config->eos_token);
+    for (uint32_t i = 0; i < config->more_eos_count && key < 3; i++) {
+        if (config->more_eos[i] >= 0 && config->more_eos[i] != config->eos_token) {
+            gguf_export_put_token(w, keys[key++], config->more_eos[i]);
         }
     }
 }
@@ -108,9 +105,7 @@ static bp_status put_keys(exporting *e)
     gguf_export_put_token(w, "tokenizer.ggml.bos_token_id", model->config->bos_token);
     put_ends(w, model);
     gguf_export_put_token(w, "tokenizer.ggml.unknown_token_id", model->unknown_token);
-    const int64_t padding = model->config->pad_token;
-    gguf_export_put_token(w, "tokenizer.ggml.padding_token_id",
-                          padding >= 0 ? padding : model->padding_token);
+    gguf_export_put_token(w, "tokenizer.ggml.padding_token_id", model->config->pad_token);
     if (model->chat_template_bytes > 0) {
         bp_gguf_put_string(w, "tokenizer.chat_template", model->chat_template,
                            model->chat_template_bytes);

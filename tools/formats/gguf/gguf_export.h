@@ -13,11 +13,8 @@ typedef struct bp_gguf_model {
     /* Writes the tokenizer's keys; NULL when there is none. */
     bp_status (*put_tokenizer)(void *user, bp_gguf_writer *writer);
     void *user;
-    int64_t unknown_token; /* -1: none; the first and the last token are the configuration's */
-    int64_t padding_token;
-    /* The tokenizer's own; -1: the configuration's first. Of the configuration's list one more is
-     * eot_token_id, the next eom_token_id. */
-    int64_t end_token;
+    int64_t unknown_token; /* -1: none; the others are the configuration's, of whose list of ends
+                              the second is eot_token_id, the third eom_token_id */
     const char *chat_template; /* Jinja, of so many bytes; 0: none */
     size_t chat_template_bytes;
 } bp_gguf_model;

@@ -285,7 +285,7 @@ static void put_scores(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
 }
 
 /* What readers take for granted unless the file says otherwise: a beginning token before text of
- * pieces and of Llama 3, and a space before text of pieces. */
+ * pieces, of Llama 3 and of tekken, and a space before text of pieces. */
 static void put_flags(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
 {
     const bp_token_rules *rules = &g->tokenizer->rules;
@@ -297,7 +297,8 @@ static void put_flags(const bp_gguf_tokenizer *g, bp_gguf_writer *w)
     if (silent && begins) {
         bp_gguf_put_u32(w, "tokenizer.ggml.bos_token_id", before->ids[0]);
     }
-    if (begins != (!bytes || rules->split == BP_SPLIT_LLAMA3)) {
+    const bool usual = !bytes || rules->split == BP_SPLIT_LLAMA3 || rules->split == BP_SPLIT_TEKKEN;
+    if (begins != usual) {
         bp_gguf_put_bool(w, "tokenizer.ggml.add_bos_token", begins);
     }
     const bp_template_part *after = &rules->single.after;

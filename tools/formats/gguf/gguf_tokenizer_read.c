@@ -38,7 +38,7 @@ static const split splits[] = {
     {"llama-bpe", WORDS, "{1,3}", false, true, true},
     {"qwen2", WORDS, "", true, false, false},
     {"smollm", NULL, NULL, false, false, false},
-    {"tekken", CASES(""), "", false, true, false},
+    {"tekken", CASES(""), "", false, true, true},
     {"gpt-4o", CASES("(?i:'s|'t|'re|'ve|'m|'ll|'d)?"), "{1,3}", false, false, false},
 };
 
@@ -390,8 +390,8 @@ static void put_one(writing *w, const mark *one, bool behind)
 }
 
 /* What stands around every text: the beginning token where the file says so, and without a word of
- * it for pieces and for Llama 3, as llama.cpp has it; the last token where it says so, and without
- * a word of it for RoBERTa and Unigram; of words both. */
+ * it for pieces, Llama 3 and tekken, as llama.cpp has it; the last token where it says so, and
+ * without a word of it for RoBERTa and Unigram; of words both. */
 static bp_status put_template(writing *w)
 {
     mark first, last;

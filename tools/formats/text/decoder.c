@@ -137,6 +137,16 @@ bool bp_tokenizer_is_special(const bp_tokenizer *t, uint32_t id)
     return bp_token_exists(t, id) && (t->lengths[id] & BP_TOKEN_SPECIAL) != 0;
 }
 
+bool bp_tokenizer_is_cut(const bp_tokenizer *t, uint32_t id)
+{
+    for (uint32_t i = 0; i < t->added_count; i++) {
+        if (t->added[i].id == id && (t->added[i].flags & BP_ADDED_INNER) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int64_t bp_tokenizer_find(const bp_tokenizer *t, const char *text, size_t length)
 {
     unsigned char bytes[BP_TOKENIZER_DECODED_MAX];

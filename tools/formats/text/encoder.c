@@ -105,12 +105,13 @@ void bp_encoder_begin(bp_encoder *e, unsigned flags)
     e->text_held = 0;
     e->carried = 0.0f;
     e->composing_count = 0;
-    e->spelling = (bp_spelling){.fresh = true};
+    e->spelling = (bp_spelling){.fresh = false};
     e->cleaner = (bp_utf8_cleaner){.have = 0};
     e->next = (bp_added_found){.found = false};
     e->split = (bp_split){.at = 0};
     e->skip_spaces = e->ending = e->segment_end = e->overlong = false;
-    e->document_start = e->segment_start = true;
+    e->document_start = e->segment_start = (flags & BP_ENCODE_GOES_ON) == 0;
+    e->spelling.fresh = e->document_start;
     e->behind_word = e->behind_first = false;
     e->stage = 0;
     if ((flags & BP_ENCODE_TEMPLATE) != 0) {

@@ -385,6 +385,12 @@ static int64_t special_of(const opening *o, const bp_tokenizer *t, bp_load_name 
     return id == BP_TOKEN_NONE ? -1 : (int64_t)id;
 }
 
+/* Whether a role that was found is that of a usual name. */
+static bool is_guessed(const opening *o, const bp_tokenizer *t, bp_load_name name, int64_t found)
+{
+    return found >= 0 && !o->load.config.said[name] && around_texts(o, t, name) == BP_TOKEN_NONE;
+}
+
 static void set_special(const opening *o, bp_tokenizer *t)
 {
     t->special = (bp_tokenizer_special){.bos = special_of(o, t, BP_NAME_BOS),
@@ -394,8 +400,9 @@ static void set_special(const opening *o, bp_tokenizer *t)
                                         .cls = special_of(o, t, BP_NAME_CLS),
                                         .sep = special_of(o, t, BP_NAME_SEP),
                                         .mask = special_of(o, t, BP_NAME_MASK)};
-    t->special.eos_guessed = t->special.eos >= 0 && !o->load.config.said[BP_NAME_EOS] &&
-                             around_texts(o, t, BP_NAME_EOS) == BP_TOKEN_NONE;
+    t->special.eos_guessed = is_guessed(o, t, BP_NAME_EOS, t->special.eos);
+    t->special.bos_guessed = is_guessed(o, t, BP_NAME_BOS, t->special.bos);
+    t->special.pad_guessed = is_guessed(o, t, BP_NAME_PAD, t->special.pad);
     if (o->load.fairseq) {
         t->special.cls = t->special.cls < 0 ? t->special.bos : t->special.cls;
         t->special.sep = t->special.sep < 0 ? t->special.eos : t->special.sep;

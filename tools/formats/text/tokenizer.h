@@ -73,8 +73,8 @@ typedef struct bp_tokenizer_need {
 /* Ids of special tokens; -1 where the tokenizer has none. */
 typedef struct bp_tokenizer_special {
     int64_t bos, eos, unk, pad, cls, sep, mask;
-    bool eos_guessed; /* from a usual name: no file says it, and a configuration that does goes
-                         before */
+    /* From a usual name: no file says it, and a configuration that does goes before. */
+    bool eos_guessed, bos_guessed, pad_guessed;
 } bp_tokenizer_special;
 
 typedef struct bp_tokenizer bp_tokenizer; /* caller-owned; defined below */
@@ -106,6 +106,9 @@ uint64_t bp_tokenizer_digest(const bp_tokenizer *tokenizer);
 int64_t bp_tokenizer_find(const bp_tokenizer *tokenizer, const char *text, size_t length);
 /* Whether the id is a special added token (decoders usually leave those out). */
 bool bp_tokenizer_is_special(const bp_tokenizer *tokenizer, uint32_t id);
+/* Whether the text behind this token is normalised by itself: it is an added token that is looked
+ * for in the text as it came. Cost: a look at each added token. */
+bool bp_tokenizer_is_cut(const bp_tokenizer *tokenizer, uint32_t id);
 
 /* ---- Encoding ---- */
 
@@ -121,8 +124,10 @@ bool bp_tokenizer_is_special(const bp_tokenizer *tokenizer, uint32_t id);
 typedef enum bp_encode_flags {
     BP_ENCODE_PLAIN = 0,
     BP_ENCODE_TEMPLATE = 1, /* add what the post-processor adds: bos, eos, [CLS], [SEP] */
-    BP_ENCODE_LITERAL = 2   /* special tokens spelt out in the text are text like any other, as
+    BP_ENCODE_LITERAL = 2,  /* special tokens spelt out in the text are text like any other, as
                                encode_special_tokens does in the tokenizers library */
+    BP_ENCODE_GOES_ON = 4   /* the text goes on with another one: no space is put before it where a
+                               tokenizer puts one before every text */
 } bp_encode_flags;
 
 typedef struct bp_encoder bp_encoder; /* caller-owned; defined below */
