@@ -208,7 +208,7 @@ static bp_status prompts_answer(prompts_pass *pass, const bp_jinja_value *row, r
     if (answer == NULL || answer->kind == BP_JINJA_NONE) {
         return BP_OK;
     }
-    BP_TRY(prompts_named(pass, bp_jinja_text(room, answer, BP_JINJA_PLAIN, 0, &text)));
+    BP_TRY(prompts_named(pass, bp_jinja_text(room, answer, &text)));
     to->answer = prompts_keep(pass, text.is.text, text.count);
     to->answer_bytes = text.count;
     return BP_OK;

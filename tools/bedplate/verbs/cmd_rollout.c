@@ -144,7 +144,7 @@ static bp_status rollouts_put(rollouts *r, const bp_jinja_value *key, const bp_j
     bp_json_writer *json = &r->out.json;
     bp_json_put_key(json, key->is.text, key->count);
     bp_json_put_member(json, NULL);
-    return bp_jinja_write(&r->out.text, value, BP_JINJA_JSON, 0, &r->s.error);
+    return bp_jinja_write(&r->out.text, value, BP_JINJA_JSON, &r->s.error);
 }
 
 /* The columns that are written anew, or that say what a completion is to be. */

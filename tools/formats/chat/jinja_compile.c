@@ -491,7 +491,9 @@ static bp_status close_tag(bp_jinja_compiler *c)
 static bp_status pass_raw(bp_jinja_compiler *c)
 {
     BP_TRY(bp_jinja_advance(c));
+    c->variable = true; /* a line end behind the first tag stays, as behind a variable */
     BP_TRY(close_tag(c));
+    c->variable = false;
     const size_t from = c->at;
     size_t tag = from;
     for (;; tag++) {

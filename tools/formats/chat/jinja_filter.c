@@ -11,17 +11,39 @@ typedef bp_status (*filter_call)(bp_jinja_room *room, const bp_jinja_value *x,
 /* What is no string becomes one, as soft_str() does it. */
 static bp_status text_of(bp_jinja_room *room, const bp_jinja_value *x, bp_jinja_value *to)
 {
-    return bp_jinja_text(room, x, BP_JINJA_PLAIN, 0, to);
+    return bp_jinja_text(room, x, to);
 }
 
 static bp_status filter_tojson(bp_jinja_room *room, const bp_jinja_value *x,
                                const bp_jinja_arguments *arguments, bp_jinja_value *to)
 {
-    const bp_jinja_value *indent = bp_jinja_argument(arguments, 3, "indent");
-    indent = indent == NULL ? bp_jinja_argument(arguments, 0, "indent") : indent;
-    const bool spaced = indent != NULL && indent->kind == BP_JINJA_INT && indent->is.i64 > 0 &&
-                        indent->is.i64 <= 16;
-    return bp_jinja_text(room, x, BP_JINJA_JSON, spaced ? (unsigned)indent->is.i64 : 0, to);
+    const bp_jinja_value *ascii = bp_jinja_argument(arguments, 0, "ensure_ascii");
+    const bp_jinja_value *indent = bp_jinja_argument(arguments, 1, "indent");
+    const bp_jinja_value *between = bp_jinja_argument(arguments, 2, "separators");
+    const bp_jinja_value *sorts = bp_jinja_argument(arguments, 3, "sort_keys");
+    bp_jinja_style style = bp_jinja_style_usual();
+    if ((ascii != NULL && bp_jinja_true(ascii)) || (sorts != NULL && bp_jinja_true(sorts))) {
+        return bp_jinja_refuse(room->error, "tojson neither escapes letters nor sorts keys here",
+                               NULL);
+    }
+    if (indent != NULL && indent->kind != BP_JINJA_NONE) {
+        if (indent->kind != BP_JINJA_INT || indent->is.i64 < 0 || indent->is.i64 > 16) {
+            return bp_jinja_refuse(room->error, "tojson takes an indent of 0 to 16", NULL);
+        }
+        style.lines = true;
+        style.indent = (unsigned)indent->is.i64;
+        style.item = bp_jinja_string(",", 1);
+    }
+    if (between != NULL && between->kind != BP_JINJA_NONE) {
+        if (between->kind != BP_JINJA_LIST || between->count != 2 ||
+            between->is.items[0].kind != BP_JINJA_STRING ||
+            between->is.items[1].kind != BP_JINJA_STRING) {
+            return bp_jinja_refuse(room->error, "the separators of tojson are two strings", NULL);
+        }
+        style.item = between->is.items[0];
+        style.key = between->is.items[1];
+    }
+    return bp_jinja_styled(room, x, &style, to);
 }
 
 static bp_status filter_trim(bp_jinja_room *room, const bp_jinja_value *x,
@@ -131,6 +153,7 @@ static bp_status filter_end(bp_jinja_room *room, const bp_jinja_value *x,
 static bp_status filter_reverse(bp_jinja_room *room, const bp_jinja_value *x,
                                 const bp_jinja_arguments *arguments, bp_jinja_value *to)
 {
+    const bp_jinja_value none = bp_jinja_string("", 0);
     bp_jinja_value parts;
     bp_jinja_value *items;
     (void)arguments;
@@ -139,7 +162,84 @@ static bp_status filter_reverse(bp_jinja_room *room, const bp_jinja_value *x,
     for (uint32_t i = 0; i < parts.count; i++) {
         items[i] = parts.is.items[parts.count - 1 - i];
     }
+    parts = *to;
+    return x->kind == BP_JINJA_STRING ? bp_jinja_join_parts(room, &parts, &none, &none, to) : BP_OK;
+}
+
+/* A letter without its case; case is there of ASCII only. */
+static unsigned char filter_letter(char c, bool cased)
+{
+    return (unsigned char)(!cased && c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+}
+
+/* How two values lie to one another, strings with or without the case of their letters; *known as
+ * bp_jinja_compare has it. */
+static int filter_order(const bp_jinja_value *a, const bp_jinja_value *b, bool cased, bool *known)
+{
+    if (a->kind != BP_JINJA_STRING || b->kind != BP_JINJA_STRING) {
+        return bp_jinja_compare(a, b, known);
+    }
+    *known = true;
+    for (uint32_t i = 0; i < a->count && i < b->count; i++) {
+        const int order = filter_letter(a->is.text[i], cased) - filter_letter(b->is.text[i], cased);
+        if (order != 0) {
+            return order;
+        }
+    }
+    return (a->count > b->count) - (a->count < b->count);
+}
+
+static bool filter_flag(const bp_jinja_arguments *arguments, uint32_t place, const char *name)
+{
+    const bp_jinja_value *flag = bp_jinja_argument(arguments, place, name);
+    return flag != NULL && bp_jinja_true(flag);
+}
+
+/* Sorts values by their keys; equal ones stay in their order. */
+static bp_status filter_sort_by(bp_jinja_room *room, bp_jinja_value *items, bp_jinja_value *keys,
+                                uint32_t count, bool cased, bool falls)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        const bp_jinja_value item = items[i], key = keys[i];
+        uint32_t k = i;
+        for (; k > 0; k--) {
+            bool known;
+            const int order = filter_order(&keys[k - 1], &key, cased, &known);
+            if (!known) {
+                return bp_jinja_refuse(room->error, "values that have no order are sorted", NULL);
+            }
+            if (falls ? order >= 0 : order <= 0) {
+                break;
+            }
+            items[k] = items[k - 1];
+            keys[k] = keys[k - 1];
+        }
+        items[k] = item;
+        keys[k] = key;
+    }
     return BP_OK;
+}
+
+/* sort(reverse, case_sensitive, attribute) */
+static bp_status filter_sort(bp_jinja_room *room, const bp_jinja_value *x,
+                             const bp_jinja_arguments *arguments, bp_jinja_value *to)
+{
+    const bp_jinja_value *attribute = bp_jinja_argument(arguments, 2, "attribute");
+    bp_jinja_value parts, own, keys = bp_jinja_string("", 0);
+    bp_jinja_value *items, *by;
+    if (attribute != NULL) {
+        BP_TRY(bp_jinja_string_argument(room, arguments, 2, "attribute", &keys));
+    }
+    const bp_jinja_value name = keys;
+    BP_TRY(bp_jinja_parts(room, x, &parts));
+    BP_TRY(bp_jinja_list_new(room, parts.count, &items, to));
+    BP_TRY(bp_jinja_list_new(room, parts.count, &by, &own));
+    for (uint32_t i = 0; i < parts.count; i++) {
+        items[i] = parts.is.items[i];
+        BP_TRY(bp_jinja_attribute_of(room, &items[i], &name, &by[i]));
+    }
+    return filter_sort_by(room, items, by, parts.count, filter_flag(arguments, 1, "case_sensitive"),
+                          filter_flag(arguments, 0, "reverse"));
 }
 
 static bp_status filter_unique(bp_jinja_room *room, const bp_jinja_value *x,
@@ -148,13 +248,17 @@ static bp_status filter_unique(bp_jinja_room *room, const bp_jinja_value *x,
     bp_jinja_value parts;
     bp_jinja_value *items;
     uint32_t count = 0;
-    (void)arguments;
+    const bool cased = filter_flag(arguments, 0, "case_sensitive");
     BP_TRY(bp_jinja_parts(room, x, &parts));
     BP_TRY(bp_jinja_list_new(room, parts.count, &items, to));
     for (uint32_t i = 0; i < parts.count; i++) {
+        const bp_jinja_value *part = &parts.is.items[i];
         bool known = false;
         for (uint32_t k = 0; k < count && !known; k++) {
-            known = bp_jinja_equal(&items[k], &parts.is.items[i]);
+            bool ordered = false;
+            known = part->kind == BP_JINJA_STRING && items[k].kind == BP_JINJA_STRING
+                        ? filter_order(&items[k], part, cased, &ordered) == 0
+                        : bp_jinja_equal(&items[k], part);
         }
         if (!known) {
             items[count++] = parts.is.items[i];
@@ -164,26 +268,28 @@ static bp_status filter_unique(bp_jinja_room *room, const bp_jinja_value *x,
     return BP_OK;
 }
 
-/* Pairs by their keys. */
+/* Pairs by their keys, or their values: dictsort(case_sensitive, by, reverse). */
 static bp_status filter_dictsort(bp_jinja_room *room, const bp_jinja_value *x,
                                  const bp_jinja_arguments *arguments, bp_jinja_value *to)
 {
-    bp_jinja_value *items;
-    bp_jinja_value pairs;
-    bool known;
-    (void)arguments;
+    bp_jinja_value *items, *by;
+    bp_jinja_value pairs, own, what = bp_jinja_string("key", 3);
+    if (bp_jinja_argument(arguments, 1, "by") != NULL) {
+        BP_TRY(bp_jinja_string_argument(room, arguments, 1, "by", &what));
+    }
+    const uint32_t part = bp_jinja_is(&what, "value") ? 1 : 0;
+    if (part == 0 && !bp_jinja_is(&what, "key")) {
+        return bp_jinja_refuse(room->error, "dictsort sorts by key or value", NULL);
+    }
     BP_TRY(bp_jinja_dict_parts(room, x, BP_JINJA_ITEMS, &pairs));
     BP_TRY(bp_jinja_list_new(room, pairs.count, &items, to));
+    BP_TRY(bp_jinja_list_new(room, pairs.count, &by, &own));
     for (uint32_t i = 0; i < pairs.count; i++) {
-        uint32_t k = i;
-        for (; k > 0 && bp_jinja_compare(&items[k - 1].is.items[0], &pairs.is.items[i].is.items[0],
-                                         &known) > 0;
-             k--) {
-            items[k] = items[k - 1];
-        }
-        items[k] = pairs.is.items[i];
+        items[i] = pairs.is.items[i];
+        by[i] = items[i].is.items[part];
     }
-    return BP_OK;
+    return filter_sort_by(room, items, by, pairs.count, filter_flag(arguments, 0, "case_sensitive"),
+                          filter_flag(arguments, 2, "reverse"));
 }
 
 static bp_status filter_replace(bp_jinja_room *room, const bp_jinja_value *x,
@@ -197,11 +303,11 @@ static bp_status filter_replace(bp_jinja_room *room, const bp_jinja_value *x,
 static bp_status filter_int(bp_jinja_room *room, const bp_jinja_value *x,
                             const bp_jinja_arguments *arguments, bp_jinja_value *to)
 {
+    const bp_jinja_value *otherwise = bp_jinja_argument(arguments, 0, "default");
     bp_number number;
     double real;
     (void)room;
-    (void)arguments;
-    *to = bp_jinja_int(0);
+    *to = otherwise != NULL ? *otherwise : bp_jinja_int(0);
     if (x->kind == BP_JINJA_STRING) {
         if (bp_number_parse(x->is.text, x->count, &number) == BP_OK && number.real < 1e15 &&
             number.real > -1e15) {
@@ -218,15 +324,18 @@ static bp_status filter_int(bp_jinja_room *room, const bp_jinja_value *x,
 static bp_status filter_float(bp_jinja_room *room, const bp_jinja_value *x,
                               const bp_jinja_arguments *arguments, bp_jinja_value *to)
 {
+    const bp_jinja_value *otherwise = bp_jinja_argument(arguments, 0, "default");
+    bp_jinja_value real = {.kind = BP_JINJA_FLOAT};
     bp_number number;
+    bool is = false;
     (void)room;
-    (void)arguments;
-    *to = (bp_jinja_value){.kind = BP_JINJA_FLOAT};
     if (x->kind != BP_JINJA_STRING) {
-        (void)bp_jinja_number(x, &to->is.real);
+        is = bp_jinja_number(x, &real.is.real);
     } else if (bp_number_parse(x->is.text, x->count, &number) == BP_OK) {
-        to->is.real = number.real;
+        real.is.real = number.real;
+        is = true;
     }
+    *to = !is && otherwise != NULL ? *otherwise : real;
     return BP_OK;
 }
 
@@ -242,12 +351,13 @@ static bp_status filter_abs(bp_jinja_room *room, const bp_jinja_value *x,
                : BP_OK;
 }
 
-/* Lines behind the first one are moved by four spaces, or as many as are said; empty ones not. */
+/* indent(width, first, blank): lines behind the first one are moved by four spaces, or as many as
+ * are said; empty ones only if that is asked for. */
 static bp_status filter_indent(bp_jinja_room *room, const bp_jinja_value *x,
                                const bp_jinja_arguments *arguments, bp_jinja_value *to)
 {
     const bp_jinja_value *given = bp_jinja_argument(arguments, 0, "width");
-    const bp_jinja_value *all = bp_jinja_argument(arguments, 1, "first");
+    const bool all = filter_flag(arguments, 1, "first"), blank = filter_flag(arguments, 2, "blank");
     size_t lines = 1;
     bp_jinja_value text;
     if (given != NULL &&
@@ -265,17 +375,21 @@ static bp_status filter_indent(bp_jinja_room *room, const bp_jinja_value *x,
     }
     size_t used = 0;
     bool begins = false;
-    if (all != NULL && bp_jinja_true(all)) { /* the first one even if it is empty */
+    if (all) { /* the first one even if it is empty */
         memset(out, ' ', width);
         used = width;
     }
     for (uint32_t i = 0; i < text.count; i++) {
-        if (begins && text.is.text[i] != '\n') {
+        if (begins && (blank || text.is.text[i] != '\n')) {
             memset(out + used, ' ', width);
             used += width;
         }
         begins = text.is.text[i] == '\n';
         out[used++] = text.is.text[i];
+    }
+    if (begins && blank) {
+        memset(out + used, ' ', width);
+        used += width;
     }
     *to = bp_jinja_string(out, used);
     return BP_OK;
@@ -323,41 +437,44 @@ static bp_status filter_choose(bp_jinja_room *room, const bp_jinja_value *x,
 
 typedef struct filter_row {
     const char *name;
-    filter_call each; /* NULL: map itself */
-    unsigned way;     /* what the call reads as arguments->way */
+    filter_call each;  /* NULL: map itself */
+    unsigned way;      /* what the call reads as arguments->way */
+    const char *takes; /* the names of its arguments, each with a space behind it; NULL: it sees to
+                          them itself */
 } filter_row;
 
 static const filter_row filters[] = {
-    {"tojson", filter_tojson, 0},
-    {"trim", filter_trim, 0},
-    {"length", filter_length, 0},
-    {"count", filter_length, 0},
-    {"string", filter_string, 0},
-    {"items", filter_items, 0},
-    {"safe", filter_string, 0},
-    {"default", filter_default, 0},
-    {"d", filter_default, 0},
-    {"join", filter_join, 0},
-    {"lower", filter_recase, BP_JINJA_LOWER},
-    {"upper", filter_recase, BP_JINJA_UPPER},
-    {"capitalize", filter_recase, BP_JINJA_CAPITALIZE},
-    {"title", filter_recase, BP_JINJA_WORDS},
-    {"list", filter_list, 0},
-    {"first", filter_end, 0},
-    {"last", filter_end, 1},
-    {"reverse", filter_reverse, 0},
-    {"unique", filter_unique, 0},
-    {"dictsort", filter_dictsort, 0},
-    {"replace", filter_replace, 0},
-    {"int", filter_int, 0},
-    {"float", filter_float, 0},
-    {"abs", filter_abs, 0},
-    {"indent", filter_indent, 0},
-    {"map", NULL, 0},
-    {"select", filter_choose, 0},
-    {"reject", filter_choose, REJECTS},
-    {"selectattr", filter_choose, BY_ATTRIBUTE},
-    {"rejectattr", filter_choose, BY_ATTRIBUTE | REJECTS},
+    {"tojson", filter_tojson, 0, "ensure_ascii indent separators sort_keys "},
+    {"trim", filter_trim, 0, "chars "},
+    {"length", filter_length, 0, ""},
+    {"count", filter_length, 0, ""},
+    {"string", filter_string, 0, ""},
+    {"items", filter_items, 0, ""},
+    {"safe", filter_string, 0, ""},
+    {"default", filter_default, 0, "default_value boolean "},
+    {"d", filter_default, 0, "default_value boolean "},
+    {"join", filter_join, 0, "d attribute "},
+    {"lower", filter_recase, BP_JINJA_LOWER, ""},
+    {"upper", filter_recase, BP_JINJA_UPPER, ""},
+    {"capitalize", filter_recase, BP_JINJA_CAPITALIZE, ""},
+    {"title", filter_recase, BP_JINJA_WORDS, ""},
+    {"list", filter_list, 0, ""},
+    {"first", filter_end, 0, ""},
+    {"last", filter_end, 1, ""},
+    {"reverse", filter_reverse, 0, ""},
+    {"unique", filter_unique, 0, "case_sensitive "},
+    {"dictsort", filter_dictsort, 0, "case_sensitive by reverse "},
+    {"replace", filter_replace, 0, "old new count "},
+    {"int", filter_int, 0, "default "},
+    {"float", filter_float, 0, "default "},
+    {"abs", filter_abs, 0, ""},
+    {"indent", filter_indent, 0, "width first blank "},
+    {"map", NULL, 0, NULL},
+    {"select", filter_choose, 0, NULL},
+    {"reject", filter_choose, REJECTS, NULL},
+    {"selectattr", filter_choose, BY_ATTRIBUTE, NULL},
+    {"rejectattr", filter_choose, BY_ATTRIBUTE | REJECTS, NULL},
+    {"sort", filter_sort, 0, "reverse case_sensitive attribute "},
 };
 
 static const filter_row *filter_find(const char *name, size_t length)
@@ -368,6 +485,29 @@ static const filter_row *filter_find(const char *name, size_t length)
         }
     }
     return NULL;
+}
+
+/* What a filter knows no use for is refused, never passed over. */
+static bp_status filter_check(bp_jinja_room *room, const filter_row *row,
+                              const bp_jinja_arguments *arguments)
+{
+    const char *name = row->takes;
+    for (uint32_t i = 0; name != NULL && i < arguments->count; i++) {
+        const bp_jinja_value *said = arguments->names != NULL ? &arguments->names[i] : NULL;
+        bool takes = false;
+        uint32_t known = 0;
+        for (const char *at = name; *at != '\0'; at = strchr(at, ' ') + 1, known++) {
+            const size_t length = strcspn(at, " ");
+            takes =
+                takes || (said == NULL || said->count == 0
+                              ? known == i
+                              : said->count == length && memcmp(said->is.text, at, length) == 0);
+        }
+        if (!takes) {
+            return bp_jinja_refuse(room->error, "an argument of a filter is not there", row->name);
+        }
+    }
+    return BP_OK;
 }
 
 /* map(attribute=..) or map(filter) */
@@ -388,6 +528,7 @@ static bp_status filter_map(bp_jinja_room *room, const bp_jinja_value *x,
         return bp_jinja_refuse(room->error, "map applies a filter that is not there", NULL);
     }
     rest.way = row != NULL ? row->way : 0;
+    BP_TRY(row != NULL ? filter_check(room, row, &rest) : BP_OK);
     BP_TRY(bp_jinja_parts(room, x, &parts));
     BP_TRY(bp_jinja_list_new(room, parts.count, &items, to));
     for (uint32_t i = 0; i < parts.count; i++) {
@@ -415,6 +556,7 @@ bp_status bp_jinja_filter(bp_jinja_room *room, const bp_jinja_value *x, const bp
     if (row == NULL) {
         return bp_jinja_refuse(room->error, "a filter that is not there", NULL);
     }
+    BP_TRY(filter_check(room, row, arguments));
     bp_jinja_arguments all = *arguments;
     all.way = row->way;
     return (row->each != NULL ? row->each : filter_map)(room, x, &all, to);

@@ -137,9 +137,9 @@ static bp_status call_raise(bp_jinja_room *room, const bp_jinja_arguments *argum
     bp_text out;
     bp_error unheard = {.code = BP_OK};
     bp_text_init(&out, NULL, NULL, words, sizeof words);
-    bp_status status = arguments->count > 0 ? bp_jinja_write(&out, &arguments->values[0],
-                                                             BP_JINJA_PLAIN, 0, &unheard)
-                                            : BP_OK;
+    bp_status status = arguments->count > 0
+                           ? bp_jinja_write(&out, &arguments->values[0], BP_JINJA_PLAIN, &unheard)
+                           : BP_OK;
     status = status == BP_OK ? bp_text_flush(&out) : status; /* what is too long is cut */
     return bp_jinja_refuse(room->error, "the chat template refuses the conversation",
                            status == BP_OK || status == BP_ERR_FIT ? words : NULL);

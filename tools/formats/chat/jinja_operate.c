@@ -222,8 +222,8 @@ bp_status bp_jinja_operate(bp_jinja_room *room, bp_jinja_op op, const bp_jinja_v
     if (op == BP_JINJA_CONCAT) {
         bp_jinja_value x;
         bp_jinja_value y;
-        BP_TRY(bp_jinja_text(room, a, BP_JINJA_PLAIN, 0, &x));
-        BP_TRY(bp_jinja_text(room, b, BP_JINJA_PLAIN, 0, &y));
+        BP_TRY(bp_jinja_text(room, a, &x));
+        BP_TRY(bp_jinja_text(room, b, &y));
         return bp_jinja_join(room, &x, &y, to);
     }
     if (a->kind == BP_JINJA_UNDEFINED || b->kind == BP_JINJA_UNDEFINED) {

@@ -298,7 +298,7 @@ static bp_status run_output(bp_jinja_machine *m)
     bp_jinja_value text;
     const size_t mark = m->room->used;
     const bp_jinja_value x = m->stack[--m->depth];
-    BP_TRY(bp_jinja_text(m->room, &x, BP_JINJA_PLAIN, 0, &text));
+    BP_TRY(bp_jinja_text(m->room, &x, &text));
     BP_TRY(run_write(m, &text));
     m->room->used = mark;
     return BP_OK;

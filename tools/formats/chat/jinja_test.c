@@ -66,6 +66,12 @@ static const test_row tests[] = {
     {"le", TEST_LE},
     {"ge", TEST_GE},
     {"in", TEST_IN},
+    {"==", TEST_EQ}, /* as selectattr() names them */
+    {"!=", TEST_NE},
+    {"<", TEST_LT},
+    {">", TEST_GT},
+    {"<=", TEST_LE},
+    {">=", TEST_GE},
 };
 
 static const test_row *test_find(const char *name, size_t length)

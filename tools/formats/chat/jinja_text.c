@@ -190,7 +190,7 @@ bp_status bp_jinja_join_parts(bp_jinja_room *room, const bp_jinja_value *x,
     *to = bp_jinja_string("", 0);
     for (uint32_t i = 0; i < parts.count; i++) {
         BP_TRY(bp_jinja_attribute_of(room, &parts.is.items[i], attribute, &piece));
-        BP_TRY(bp_jinja_text(room, &piece, BP_JINJA_PLAIN, 0, &text));
+        BP_TRY(bp_jinja_text(room, &piece, &text));
         if (i > 0) {
             BP_TRY(bp_jinja_join(room, to, separator, to));
         }

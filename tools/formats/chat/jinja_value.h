@@ -104,14 +104,26 @@ typedef enum bp_jinja_writing {
     BP_JINJA_JSON   /* as json.dumps(ensure_ascii=False) */
 } bp_jinja_writing;
 
-/* Writes a value; indent: spaces of each level of JSON, 0: one line. BP_ERR_DATA: too deep, or JSON
- * of what has none. */
-bp_status bp_jinja_write(bp_text *out, const bp_jinja_value *value, bp_jinja_writing writing,
-                         unsigned indent, bp_error *error) BP_MUST_CHECK;
+/* How lists and mappings are written: what stands between two members and behind a key, whether
+ * each member has a line of its own, and how many spaces each level moves it. */
+typedef struct bp_jinja_style {
+    bp_jinja_value item, key;
+    bool lines;
+    unsigned indent;
+} bp_jinja_style;
 
-/* A value as a string in the room. */
-bp_status bp_jinja_text(bp_jinja_room *room, const bp_jinja_value *value, bp_jinja_writing writing,
-                        unsigned indent, bp_jinja_value *to) BP_MUST_CHECK;
+/* ", " and ": ", in one line. */
+bp_jinja_style bp_jinja_style_usual(void);
+
+/* Writes a value in the usual style. BP_ERR_DATA: too deep, or JSON of what has none. */
+bp_status bp_jinja_write(bp_text *out, const bp_jinja_value *value, bp_jinja_writing writing,
+                         bp_error *error) BP_MUST_CHECK;
+
+/* A value as a string in the room: as str() writes it, and as JSON. */
+bp_status bp_jinja_text(bp_jinja_room *room, const bp_jinja_value *value,
+                        bp_jinja_value *to) BP_MUST_CHECK;
+bp_status bp_jinja_styled(bp_jinja_room *room, const bp_jinja_value *value,
+                          const bp_jinja_style *style, bp_jinja_value *to) BP_MUST_CHECK;
 
 /* Characters of a string, and the byte at which number `index` of them begins. */
 size_t bp_jinja_characters(const bp_jinja_value *string);

@@ -14,7 +14,7 @@ typedef struct write_level {
 typedef struct writing {
     bp_text *out;
     bp_jinja_writing form;
-    unsigned indent;
+    bp_jinja_style style;
     bp_error *error;
     write_level levels[BP_JINJA_DEPTH];
     uint32_t depth;
@@ -108,9 +108,9 @@ static bp_status write_flat(writing *w, const bp_jinja_value *value, bool inside
 
 static void write_break(const writing *w, uint32_t level)
 {
-    if (w->indent > 0) {
+    if (w->style.lines) {
         bp_text_char(w->out, '\n');
-        bp_text_repeat(w->out, ' ', (size_t)w->indent * level);
+        bp_text_repeat(w->out, ' ', (size_t)w->style.indent * level);
     }
 }
 
@@ -132,7 +132,7 @@ static bool write_next(writing *w, const bp_jinja_value **part)
         return false;
     }
     if (i > 0) {
-        bp_text_string(w->out, w->indent > 0 ? "," : ", ");
+        bp_text_bytes(w->out, w->style.item.is.text, w->style.item.count);
     }
     write_break(w, w->depth);
     *part = list ? &value->is.items[i] : &value->is.dict->pairs[i].value;
@@ -143,7 +143,7 @@ static bool write_next(writing *w, const bp_jinja_value **part)
         } else {
             write_repr(w->out, &value->is.dict->pairs[i].key);
         }
-        bp_text_string(w->out, ": ");
+        bp_text_bytes(w->out, w->style.key.is.text, w->style.key.count);
     }
     return true;
 }
@@ -163,28 +163,35 @@ static bp_status write_value(writing *w, const bp_jinja_value *value, bool insid
     return BP_OK;
 }
 
-bp_status bp_jinja_write(bp_text *out, const bp_jinja_value *value, bp_jinja_writing form,
-                         unsigned indent, bp_error *error)
+static bp_status write_whole(writing *w, const bp_jinja_value *value)
 {
-    writing w = {.out = out, .form = form, .indent = indent, .error = error};
     const bp_jinja_value *part;
-    BP_TRY(write_value(&w, value, false));
-    while (w.depth > 0) {
-        if (write_next(&w, &part)) {
-            BP_TRY(write_value(&w, part, true));
+    BP_TRY(write_value(w, value, false));
+    while (w->depth > 0) {
+        if (write_next(w, &part)) {
+            BP_TRY(write_value(w, part, true));
         }
     }
     return BP_OK;
 }
 
-bp_status bp_jinja_text(bp_jinja_room *room, const bp_jinja_value *value, bp_jinja_writing form,
-                        unsigned indent, bp_jinja_value *to)
+bp_jinja_style bp_jinja_style_usual(void)
+{
+    return (bp_jinja_style){.item = bp_jinja_string(", ", 2), .key = bp_jinja_string(": ", 2)};
+}
+
+bp_status bp_jinja_write(bp_text *out, const bp_jinja_value *value, bp_jinja_writing form,
+                         bp_error *error)
+{
+    writing w = {.out = out, .form = form, .style = bp_jinja_style_usual(), .error = error};
+    return write_whole(&w, value);
+}
+
+/* What is written, as a string. */
+static bp_status write_string(bp_jinja_room *room, writing *w, const bp_jinja_value *value,
+                              bp_jinja_value *to)
 {
     bp_text out;
-    if (value->kind == BP_JINJA_STRING && form == BP_JINJA_PLAIN) {
-        *to = *value;
-        return BP_OK;
-    }
     const size_t left = room->bytes - room->used;
     if (left < 16) {
         (void)bp_jinja_take(room, 16);
@@ -192,7 +199,9 @@ bp_status bp_jinja_text(bp_jinja_room *room, const bp_jinja_value *value, bp_jin
     }
     char *at = room->memory + room->used;
     bp_text_init(&out, NULL, NULL, at, left);
-    BP_TRY(bp_jinja_write(&out, value, form, indent, room->error));
+    w->out = &out;
+    w->error = room->error;
+    BP_TRY(write_whole(w, value));
     /* What did not fit is refused as a string of that length is. */
     const bool whole = bp_text_flush(&out) == BP_OK;
     if (bp_jinja_take(room, whole ? (size_t)out.written : left + 1) == NULL) {
@@ -200,4 +209,21 @@ bp_status bp_jinja_text(bp_jinja_room *room, const bp_jinja_value *value, bp_jin
     }
     *to = bp_jinja_string(at, (size_t)out.written);
     return BP_OK;
+}
+
+bp_status bp_jinja_text(bp_jinja_room *room, const bp_jinja_value *value, bp_jinja_value *to)
+{
+    writing w = {.form = BP_JINJA_PLAIN, .style = bp_jinja_style_usual()};
+    if (value->kind == BP_JINJA_STRING) {
+        *to = *value;
+        return BP_OK;
+    }
+    return write_string(room, &w, value, to);
+}
+
+bp_status bp_jinja_styled(bp_jinja_room *room, const bp_jinja_value *value,
+                          const bp_jinja_style *style, bp_jinja_value *to)
+{
+    writing w = {.form = BP_JINJA_JSON, .style = *style};
+    return write_string(room, &w, value, to);
 }

@@ -26,7 +26,7 @@ static void tell(const bp_jinja_value *value, const char *end)
 {
     bp_jinja_value text;
     const size_t used = strlen(told);
-    assert_int_equal(bp_jinja_text(&chat.room, value, BP_JINJA_PLAIN, 0, &text), BP_OK);
+    assert_int_equal(bp_jinja_text(&chat.room, value, &text), BP_OK);
     snprintf(told + used, sizeof told - used, "%.*s%s", (int)text.count, text.is.text, end);
 }
 
