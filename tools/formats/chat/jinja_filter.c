@@ -27,8 +27,8 @@ static bp_status filter_tojson(bp_jinja_room *room, const bp_jinja_value *x,
                                NULL);
     }
     if (indent != NULL && indent->kind != BP_JINJA_NONE) {
-        if (indent->kind != BP_JINJA_INT || indent->is.i64 < 0 || indent->is.i64 > 16) {
-            return bp_jinja_refuse(room->error, "tojson takes an indent of 0 to 16", NULL);
+        if (indent->kind != BP_JINJA_INT || indent->is.i64 < 0 || indent->is.i64 > 64) {
+            return bp_jinja_refuse(room->error, "tojson takes an indent of 0 to 64", NULL);
         }
         style.lines = true;
         style.indent = (unsigned)indent->is.i64;

@@ -69,25 +69,38 @@ static bool is_learned(const bp_chat *chat, size_t from, size_t to, uint32_t *sp
     return *span < chat->span_count && chat->spans[*span].from < to && from < to;
 }
 
-/* Whether the tokenizer put a space before the text behind an added token: always, or where none is
- * there. Before the first text the decoder leaves it out itself. */
-static bool is_prefixed(const bp_chat_maker *m, uint32_t before, size_t at)
+/* Whether the space with which a piece begins is one that the tokenizer puts before a text: always,
+ * or where the text has none. Texts begin behind added tokens; before the first one most decoders
+ * leave that space out. */
+static bool is_prefixed(const bp_chat_maker *m, uint32_t before, bool first, size_t at,
+                        size_t length)
 {
     const bp_tokenizer *t = m->work->encoder->tokenizer;
-    const bool always = t->rules.prefix == BP_PREFIX_PREPEND;
-    const bool wanting = t->rules.prefix == BP_PREFIX_META || t->rules.prefix == BP_PREFIX_SPACE;
-    return (always || (wanting && at < m->chat.length && m->chat.text[at] != ' ')) &&
-           bp_tokenizer_is_cut(t, before);
+    const bp_chat *chat = &m->chat;
+    const bool begins = first ? t->rules.strip == BP_STRIP_NOTHING : bp_tokenizer_is_cut(t, before);
+    const bool there =
+        length <= chat->length - at && memcmp(chat->text + at, m->room.piece, length) == 0;
+    switch (t->rules.prefix) {
+    case BP_PREFIX_PREPEND:
+        return begins;
+    case BP_PREFIX_META:
+    case BP_PREFIX_SPACE:
+        return begins && !there;
+    case BP_PREFIX_META_FIRST:
+        return begins && !there && first;
+    default:
+        return false;
+    }
 }
 
 /* The text of a token, without a space that is in no text. */
 static bp_status take_piece(const bp_chat_maker *m, bp_decoder *decoder, const uint32_t ids[2],
                             size_t at, const char **piece, size_t *length)
 {
-    const bool behind = decoder->begun;
+    const bool first = !decoder->begun;
     *piece = m->room.piece;
     BP_TRY(bp_decoder_next(decoder, m->work->encoder->tokenizer, ids[1], m->room.piece, length));
-    if (behind && *length > 0 && (*piece)[0] == ' ' && is_prefixed(m, ids[0], at)) {
+    if (*length > 0 && (*piece)[0] == ' ' && is_prefixed(m, ids[0], first, at, *length)) {
         ++*piece;
         --*length;
     }

@@ -300,6 +300,12 @@ static void bad_rows_are_named(void **state)
 #define META   "\xe2\x96\x81"
 #define SPACED "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"" META "\""
 
+/* As Llama 2's tokenizer.json has it. */
+#define PREPENDED                                                                                  \
+    "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":"    \
+    "\"" META "\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" META       \
+    "\"}]},"
+
 /* A tokenizer over characters whose added token takes white space with it on its right. */
 static void open_characters(tokenizer_fixture *t, const char *settings)
 {
@@ -336,8 +342,16 @@ static void pieces_are_found_in_the_text(void **state)
         uint64_t learned; /* 0: refused */
     } rows[] = {
         {never, "{% for m in messages %}<e> \n\t{{ m.content }}{% endfor %}", 6},
-        {always, "{% for m in messages %}<e>{% endfor %}x", 0}, /* " x": longer than what is left */
-        {always, "{% for m in messages %}<e>yyy{% endfor %}", 0}, /* " " where a y is */
+        /* a space that the tokenizer puts before each text, by itself and as a part of " x" */
+        {always, "{% for m in messages %}<e>{% endfor %}x", 3},
+        {always, "{% for m in messages %}<e>yyy{% endfor %}", 10},
+        {always, "{% for m in messages %}<e> x{% endfor %}", 4},
+        {always, "x{% for m in messages %}<e>{% endfor %}", 3},
+        {PREPENDED, "{% for m in messages %}<e>yyy{% endfor %}", 10},
+        {PREPENDED, "y{% for m in messages %}<e>{% endfor %}", 4},
+        {never, "{% for m in messages %}<e>" META "{% endfor %}y",
+         0}, /* a space where there is none */
+        {never, "{% for m in messages %}y{% endfor %}" META, 0},
     };
     static const char row[] =
         "{\"messages\":[{\"role\":\"user\",\"content\":\"\\r \\npq\"},{\"role\":"

@@ -283,7 +283,7 @@ static void tokenises(fixture *d, golden_words *w, const char *name, const char 
 }
 
 /* Two documents, and a prompt with its completion, with a tokenizer that puts `first` (-1: nothing)
- * before a text. */
+ * before a text. A completion goes on with its prompt: both are the tokens of one text. */
 static void begins_with(const char *directory, int64_t first)
 {
     static const char texts[] = "{\"text\": \"What is it?\"}\n{\"text\": \" Ale\"}\n";
@@ -298,14 +298,17 @@ static void begins_with(const char *directory, int64_t first)
             put_id(&right, (uint32_t)first);
         }
         put_text(&right, &w, "What is it?");
-        size_t prompt = right.count;
+        const size_t prompt = right.count;
         if (prompts == 0) {
             put_id(&right, END);
+            if (first >= 0) {
+                put_id(&right, (uint32_t)first);
+            }
+            put_text(&right, &w, " Ale");
+        } else {
+            right.count = first >= 0 ? 1 : 0;
+            put_text(&right, &w, "What is it? Ale");
         }
-        if (prompts == 0 && first >= 0) {
-            put_id(&right, (uint32_t)first); /* a prompt and its completion are one text */
-        }
-        put_text(&right, &w, " Ale");
         put_id(&right, END);
         fixture_begin(&d);
         tokenises(&d, &w, "a.jsonl", prompts == 0 ? texts : sums, BP_LABELS_NEXT_TOKEN, END,

@@ -136,7 +136,7 @@ static void files_are_those_of_the_converter_and_come_back(void **state)
         fixture *d = fixture_new();
         bp_model_config config = i == 0 ? llama_config() : qwen2_config();
         const bp_gguf_family *family = bp_gguf_family_find(names[i]);
-        const bp_gguf_model model = {family, &config, names[i], NULL, NULL, -1, -1, -1, NULL, 0};
+        const bp_gguf_model model = {family, &config, names[i], NULL, NULL, -1, NULL, 0};
         open_hf(d, hfs[i], &config);
         assert_int_equal(bp_gguf_export(&d->source, &model, &d->target), BP_OK);
         disk_file_compare(&d->memory, "out", ggufs[i]);
@@ -200,7 +200,7 @@ static void scaled_frequencies_are_written(void **state)
     const bp_model_config whole = llama_config();
     open_hf(d, GOLDEN "llama.safetensors", &whole);
     const bp_gguf_family *family = bp_gguf_family_find("llama");
-    const bp_gguf_model model = {family, &config, "", NULL, NULL, -1, -1, -1, NULL, 0};
+    const bp_gguf_model model = {family, &config, "", NULL, NULL, -1, NULL, 0};
     assert_int_equal(bp_gguf_export(&d->source, &model, &d->target), BP_OK);
     assert_int_equal(take(d, "out", family), BP_OK); /* the numbers follow from the factors */
     const bp_rope_scaling back = bp_llama_config_of(&d->config).rope_scaling;

@@ -111,7 +111,7 @@ static void open_gguf(fixture *d, const char *path)
 static bp_status to_gguf(fixture *d)
 {
     const bp_gguf_model model = {
-        bp_gguf_family_find("gpt2"), &d->config, "port", NULL, NULL, -1, -1, -1, NULL, 0};
+        bp_gguf_family_find("gpt2"), &d->config, "port", NULL, NULL, -1, NULL, 0};
     return bp_gguf_export(&d->source, &model, &d->target);
 }
 
