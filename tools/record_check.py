@@ -311,6 +311,8 @@ def check_exports(record, directory):
                     digest.update(piece)
             if digest.hexdigest() != item["sha256"]:
                 raise Wrong(f"{path}: not the file that the run exported")
+            if os.path.getsize(path) != item["bytes"]:
+                raise Wrong(f"{path}: the record has another number of bytes of the exported file")
             count += 1
     return count
 

@@ -105,6 +105,19 @@ forge data_seed '"data_seed":42' '"data_seed":43'
 forge program '"program":"bedplate"' '"program":"another"'
 forge data "$(head -1 "$run_dir/record.jsonl" | grep -oE '"data":\[[^]]*\]')" '"data":[]'
 forge state_digest "$(head -1 "$run_dir/record.jsonl" | grep -oE '"state_digest":"[0-9a-f]*"')" '"state_digest":"0123456789abcdef"'
+forge version '"version":"' '"version":"9'
+forge config-member '"n_layer":"2",' ''
+forge data-bytes "$(head -1 "$run_dir/record.jsonl" | grep -oE '"data":\[\{"name":"[^"]*","bytes":')" '"data":[{"name":"text","bytes":1'
+list=$(tail -1 "$run_dir/record.jsonl" | grep -oE '"files":\[.*\]')
+forge files-none "$list" '"files":[]'
+forge files-other "$list" "$(sed 's/"model.safetensors"/"weights"/' <<<"$list")"
+forge files-more "$list" "$(sed -E 's/\[(\{[^}]*\})/[\1,\1/; s/model.safetensors/more/2; s/config.json/more/2' <<<"$list")"
+# That a file has other bytes than the record has of it is seen without a replay.
+forge files-bytes "$list" "$(sed -E 's/("model.safetensors","bytes":)/\11/' <<<"$list")"
+expect 4 'model.safetensors.*another number of bytes' verify "$work/files-bytes-forged"
+python3 tools/record_check.py "$work/files-bytes-forged" >"$work/.out" 2>"$work/.err"
+[[ $? -eq 4 && $(cat "$work/.err") == *"model.safetensors: the record has another number of bytes"* ]]
+check $? "by the second checker too" "$(cat "$work/.out" "$work/.err")"
 end=$(tail -1 "$run_dir/record.jsonl" | grep -oE '"state_digest":"[0-9a-f]*"')
 forge state_digest-end "$end,\"files" '"state_digest":"0123456789abcdef","files'
 # Weights that the run never had, with their SHA-256 in the last line: of the last state, of the best evaluation's, and of an

@@ -279,6 +279,15 @@ bp_status record_files_put(json_line *line, session *s, const data_set *data)
     return BP_OK;
 }
 
+bool record_exports_have(const char *name)
+{
+    bool has = false;
+    for (size_t i = 0; i < COUNT(exported_files); i++) {
+        has = has || strcmp(exported_files[i], name) == 0;
+    }
+    return has;
+}
+
 bp_status record_exports_put(json_line *line, session *s)
 {
     line_list(line, "files");

@@ -25,4 +25,7 @@ bp_status record_model_unchanged(session *s, uint64_t *stamp) BP_MUST_CHECK;
 /* List "files": what the run has exported into its output directory. */
 bp_status record_exports_put(json_line *line, session *s) BP_MUST_CHECK;
 
+/* Whether that list may have a file of this name. */
+bool record_exports_have(const char *name);
+
 #endif

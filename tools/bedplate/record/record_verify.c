@@ -121,21 +121,21 @@ static bp_status record_compare(record_check *check, const record_walk *walk)
     return BP_OK;
 }
 
-bp_status record_hash(const bp_checkpoint_location *place, const char *path,
+bp_status record_hash(const bp_checkpoint_location *place, const char *path, uint64_t *bytes,
                       char text[BP_SHA256_TEXT])
 {
     bp_store *store = place->store;
     unsigned char digest[BP_SHA256_BYTES];
-    uint64_t bytes = 0;
     bp_sha256 sha;
     bp_file file;
+    *bytes = 0;
     if (store->open_read(store, path, &file) != BP_OK) {
         return bp_storage_failed(place->error, store, "open", path);
     }
-    bp_status status = store->file_size(store, file, &bytes);
+    bp_status status = store->file_size(store, file, bytes);
     bp_sha256_begin(&sha);
-    for (uint64_t at = 0; status == BP_OK && at < bytes;) {
-        const uint64_t left = bytes - at;
+    for (uint64_t at = 0; status == BP_OK && at < *bytes;) {
+        const uint64_t left = *bytes - at;
         const size_t piece =
             left < place->staging.capacity ? (size_t)left : place->staging.capacity;
         status = store->read_at(store, file, at, place->staging.memory, piece);
@@ -291,12 +291,13 @@ static bp_status record_compare_file(void *user, const record_file *file)
     const bp_checkpoint_location *place = check->place;
     char path[BP_STORE_PATH_MAX], text[BP_SHA256_TEXT];
     bool there = false;
+    uint64_t bytes;
     BP_TRY(bp_storage_join(path, place->directory, file->name, place->error));
     BP_TRY(bp_storage_exists(place->store, path, &there, place->error));
     if (!there) {
         return BP_OK; /* it was moved elsewhere, which says nothing against the run */
     }
-    BP_TRY(record_hash(place, path, text));
+    BP_TRY(record_hash(place, path, &bytes, text));
     if (strcmp(text, file->sha256) != 0) {
         const bp_status status =
             bp_error_set(place->error, BP_ERR_DATA, where,
@@ -304,6 +305,11 @@ static bp_status record_compare_file(void *user, const record_file *file)
         bp_error_found(place->error, text, strlen(text));
         bp_error_right(place->error, file->sha256);
         return status;
+    }
+    if (bytes != file->bytes) {
+        return bp_error_limit(place->error, BP_ERR_DATA, where,
+                              "the record has another number of bytes of the exported file", path,
+                              (int64_t)bytes, BP_LIMIT_EXACT, (int64_t)file->bytes);
     }
     check->found->files++;
     return BP_OK;

@@ -20,8 +20,8 @@ typedef struct record_verdict {
     char chain[65];       /* of the last line, hexadecimal */
 } record_verdict;
 
-/* SHA-256 of a file, in hexadecimal digits. Uses the place's staging. */
-bp_status record_hash(const bp_checkpoint_location *place, const char *path,
+/* SHA-256 of a file, in hexadecimal digits, and its size. Uses the place's staging. */
+bp_status record_hash(const bp_checkpoint_location *place, const char *path, uint64_t *bytes,
                       char text[65]) BP_MUST_CHECK;
 
 /* Walks the record of an output directory: its chain, the chain and the state of every checkpoint

@@ -201,12 +201,16 @@ typedef struct file_check {
     const char *list;
     const record_file *wanted;
     bool met;
+    uint64_t bytes; /* of what was met */
 } file_check;
 
 static bp_status replay_same_file(void *user, const record_file *file)
 {
     file_check *check = user;
-    check->met = check->met || strcmp(file->sha256, check->wanted->sha256) == 0;
+    if (strcmp(file->sha256, check->wanted->sha256) == 0) {
+        check->met = true;
+        check->bytes = file->bytes;
+    }
     return BP_OK;
 }
 
@@ -216,8 +220,12 @@ static bp_status replay_check_file(void *user, const record_file *wanted)
     char name[BP_ERROR_NAME_MAX];
     check->wanted = wanted;
     check->met = wanted->sha256[0] == '\0';
+    check->bytes = wanted->bytes;
     BP_TRY(record_files_each(check->line, check->length, check->list, replay_same_file, check));
     if (check->met) {
+        if (check->bytes != wanted->bytes) {
+            replay_differs(check->r, 0, check->list);
+        }
         return BP_OK;
     }
     snprintf(name, sizeof name, "%.100s", wanted->name);
@@ -266,10 +274,10 @@ static bp_status replay_check_files(replay *r)
     return BP_OK;
 }
 
-/* A member of an object of texts that the record has, and that was computed again. */
+/* A member of an object of texts that one line has, and another one. */
 typedef struct member_check {
     replay *r;
-    const char *line;
+    const char *line; /* the other */
     size_t length;
     const char *key, *value; /* looked for */
     bool met, same;
@@ -325,13 +333,18 @@ static bp_status replay_check_run(replay *r)
     length--; /* the newline */
     r->other_source = !replay_same_value(r, text, length, "source");
     r->other_plan = !replay_same_value(r, text, length, "plan");
+    if (!r->other_source && !replay_same_value(r, text, length, "version")) {
+        replay_differs(r, 0, "version");
+    }
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         if (!replay_same_value(r, text, length, keys[i])) {
             replay_differs(r, 0, keys[i]);
         }
     }
     member_check check = {.r = r, .line = text, .length = length};
-    return record_members_each(r->head, strlen(r->head), "config", replay_check_member, &check);
+    BP_TRY(record_members_each(r->head, strlen(r->head), "config", replay_check_member, &check));
+    check = (member_check){.r = r, .line = r->head, .length = strlen(r->head)}; /* nor fewer */
+    return record_members_each(text, length, "config", replay_check_member, &check);
 }
 
 /* What names the data names a file or a model beside them too, by its content. */
@@ -584,6 +597,39 @@ static bp_status replay_state(replay *r, const record_walk *walk)
     return replay_find_tensor(r, walk->step);
 }
 
+static bp_status replay_other_file(replay *r, const char *name)
+{
+    replay_differs(r, r->last, "files");
+    snprintf(r->tensor, sizeof r->tensor, "%.100s", name);
+    return BP_OK;
+}
+
+/* A file that was made again, by its name in the record's list. */
+typedef struct listed_check {
+    const char *name;
+    bool met;
+} listed_check;
+
+static bp_status replay_same_name(void *user, const record_file *file)
+{
+    listed_check *check = user;
+    check->met = check->met || strcmp(file->name, check->name) == 0;
+    return BP_OK;
+}
+
+/* What was made again is in the list of what the run has exported. */
+static bp_status replay_check_listed(replay *r, const record_walk *walk)
+{
+    for (uint32_t i = 0; i < r->exports.count; i++) {
+        listed_check check = {.name = r->exports.list[i].name};
+        BP_TRY(record_files_each(walk->line, walk->length, "files", replay_same_name, &check));
+        if (!check.met && record_exports_have(check.name)) {
+            BP_TRY(replay_other_file(r, check.name));
+        }
+    }
+    return BP_OK;
+}
+
 /* An exported file beside what the state gives: made again, or a copy of the tokenizer's. */
 static bp_status replay_export_file(void *user, const record_file *file)
 {
@@ -591,21 +637,23 @@ static bp_status replay_export_file(void *user, const record_file *file)
     char path[BP_STORE_PATH_MAX], text[BP_SHA256_TEXT];
     file_check copy = {.r = r, .wanted = file};
     const store_compared *made = NULL;
+    uint64_t bytes;
     r->exported++;
     for (uint32_t i = 0; i < r->exports.count; i++) {
         made = strcmp(r->exports.list[i].name, file->name) == 0 ? &r->exports.list[i] : made;
     }
     BP_TRY(record_files_each(r->head, strlen(r->head), "tokenizer", replay_same_file, &copy));
+    if (!record_exports_have(file->name) || (copy.met && copy.bytes != file->bytes)) {
+        return replay_other_file(r, file->name);
+    }
     if (made == NULL || !made->there) {
         r->compared += copy.met ? 1 : 0;
         return BP_OK;
     }
     BP_TRY(bp_storage_join(path, r->set->words.item[0], file->name, &r->error));
-    BP_TRY(record_hash(&r->t.points.place, path, text));
-    if (!made->equal || strcmp(text, file->sha256) != 0) {
-        replay_differs(r, r->last, "files");
-        snprintf(r->tensor, sizeof r->tensor, "%.100s", file->name);
-        return BP_OK;
+    BP_TRY(record_hash(&r->t.points.place, path, &bytes, text));
+    if (!made->equal || bytes != file->bytes || strcmp(text, file->sha256) != 0) {
+        return replay_other_file(r, file->name);
     }
     r->compared++;
     return BP_OK;
@@ -680,6 +728,7 @@ static bp_status replay_exports(replay *r, const record_walk *walk)
         const bp_status status = checkpoint_export(&r->t.points);
         s->store = medium;
         BP_TRY(status);
+        BP_TRY(replay_check_listed(r, walk));
     }
     return record_files_each(walk->line, walk->length, "files", replay_export_file, r);
 }
