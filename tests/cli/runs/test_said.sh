@@ -19,6 +19,8 @@ grep -q 'resumes 1$' <<<"$out" && grep -q '^step 4 of 4' <<<"$out"
 check $? "is no resume" "$out"
 grep -qE '^grad_norm [0-9.e+-]+ +lr [0-9.e+-]+ +[0-9]+ tokens/s' <<<"$out"
 check $? "lines have the field's names" "$out"
+[[ $(grep -c '^  step ' <<<"$out") -eq $(grep -cE '^  step [0-9]+ +[A-Z][^"]*$' <<<"$out") ]] && grep -qE '^  step 4 +Resumed with bedplate [0-9.]+ on ' <<<"$out"
+check $? "events are sentences" "$out"
 tail -2 "$work/run/events.jsonl" | grep -q '"event":"progress".*"step":4,"total":4'
 check $? "its events know where it is" "$(tail -2 "$work/run/events.jsonl")"
 

@@ -9,6 +9,7 @@
 typedef struct event_words {
     bp_text *t;
     const view_event *e;
+    void (*text)(bp_text *t, const char *text); /* of a run: bp_text_html, or bp_text_string */
 } event_words;
 
 static void say(const event_words *w, const char *words)
@@ -22,7 +23,7 @@ static void say_text(const event_words *w, const char *before, const char *key)
     char text[VIEW_TEXT];
     if (view_text(w->e->text, key, text, sizeof text) && text[0] != '\0') {
         bp_text_string(w->t, before);
-        bp_text_html(w->t, text);
+        w->text(w->t, text);
     }
 }
 
@@ -88,6 +89,13 @@ static void sentence_plan(const event_words *w)
     say(w, "Planned");
     say_bytes(w, " an arena of ", "arena_bytes");
     say_bytes(w, "; a checkpoint has ", "checkpoint_bytes");
+    say(w, ".");
+}
+
+static void sentence_eval(const event_words *w)
+{
+    say(w, "Evaluated");
+    (void)say_number(w, ": loss ", "loss", "");
     say(w, ".");
 }
 
@@ -211,29 +219,46 @@ static void sentence_exit(const event_words *w)
     say(w, ".");
 }
 
-void run_events_sentence(bp_text *t, const view_event *e)
+static void events_sentence(const event_words *words)
 {
     static const struct {
         const char *kind;
         void (*say)(const event_words *w);
-    } kinds[] = {{"start", sentence_start},       {"resume", sentence_start},
-                 {"plan", sentence_plan},         {"save", sentence_save},
-                 {"signal", sentence_signal},     {"save-failed", sentence_save_failed},
-                 {"anomaly", sentence_anomaly},   {"mismatch", sentence_mismatch},
-                 {"roll", sentence_roll},         {"memory", sentence_memory},
-                 {"selftest", sentence_selftest}, {"record", sentence_record},
-                 {"data-changed", sentence_data}, {"replay", sentence_replay},
+    } kinds[] = {{"start", sentence_start},
+                 {"resume", sentence_start},
+                 {"plan", sentence_plan},
+                 {"save", sentence_save},
+                 {"eval", sentence_eval},
+                 {"signal", sentence_signal},
+                 {"save-failed", sentence_save_failed},
+                 {"anomaly", sentence_anomaly},
+                 {"mismatch", sentence_mismatch},
+                 {"roll", sentence_roll},
+                 {"memory", sentence_memory},
+                 {"selftest", sentence_selftest},
+                 {"record", sentence_record},
+                 {"data-changed", sentence_data},
+                 {"replay", sentence_replay},
                  {"exit", sentence_exit}};
-    const event_words words = {t, e};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        if (strcmp(kinds[i].kind, e->kind) == 0) {
-            kinds[i].say(&words);
+        if (strcmp(kinds[i].kind, words->e->kind) == 0) {
+            kinds[i].say(words);
             return;
         }
     }
-    bp_text_html(t, e->kind);
-    bp_text_string(t, ": ");
-    bp_text_html(t, e->text);
+    words->text(words->t, words->e->kind);
+    bp_text_string(words->t, ": ");
+    words->text(words->t, words->e->text);
+}
+
+void run_events_sentence(bp_text *t, const view_event *e)
+{
+    events_sentence(&(event_words){t, e, bp_text_html});
+}
+
+void run_events_line(bp_text *t, const view_event *e)
+{
+    events_sentence(&(event_words){t, e, bp_text_string});
 }
 
 bool run_events_marked(const view_event *e)

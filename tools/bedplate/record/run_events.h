@@ -13,6 +13,9 @@ bool run_events_marked(const view_event *e);
 /* What happened, as HTML: "Saved a checkpoint in 0.25 s." */
 void run_events_sentence(bp_text *t, const view_event *e);
 
+/* The same as plain text. */
+void run_events_line(bp_text *t, const view_event *e);
+
 /* The section of a run's events, with its evaluations between them. */
 void run_events_put(bp_text *t, const run_view *v);
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tools/bedplate/app/output.h"
+#include "tools/bedplate/record/run_events.h"
 #include "tools/bedplate/record/run_view.h"
 #include "tools/bedplate/app/commands.h"
 
@@ -98,7 +99,7 @@ static void watch_metrics(const run_view *v)
 
 static void watch_lines(const run_view *v)
 {
-    char left[32], ago[32], eval[32] = "-", line[WATCH_LINE + 64];
+    char left[32], ago[32], eval[32] = "-";
     const double now = (double)time(NULL);
     const double share = v->total > 0 ? 100.0 * (double)v->steps / (double)v->total : 0;
     output_print(stdout, "%.60s   %s", v->directory, watch_state(v, now - v->updated));
@@ -135,9 +136,13 @@ static void watch_lines(const run_view *v)
                  v->anomalies, v->left_out, v->resumes);
     for (uint32_t i = v->event_count > 3 ? v->event_count - 3 : 0; i < v->event_count; i++) {
         const view_event *e = &v->events[i % VIEW_EVENTS];
-        snprintf(line, sizeof line, "  step %-8" PRIu64 " %-12.24s %.79s", e->step, e->kind,
-                 e->text);
-        output_print(stdout, "%.79s\n", line);
+        char sentence[VIEW_TEXT];
+        bp_text text;
+        bp_text_init(&text, NULL, NULL, sentence, sizeof sentence);
+        run_events_line(&text, e);
+        const bp_status cut = bp_text_flush(&text);
+        (void)cut; /* to the width of a terminal */
+        output_print(stdout, "  step %-8" PRIu64 " %.64s\n", e->step, sentence);
     }
 }
 
