@@ -37,6 +37,13 @@ static double attention_flops(const bp_attention_forward_scalars *s, double prod
     return 2.0 * products * pairs * (double)s->batch * (double)s->heads * (double)s->head_width;
 }
 
+/* Likewise, of queries with other rows. */
+static double cross_flops(const bp_attention_cross_forward_scalars *s, double products)
+{
+    const double pairs = (double)s->sequence * (double)s->keys;
+    return 2.0 * products * pairs * (double)s->batch * (double)s->heads * (double)s->head_width;
+}
+
 /* Likewise, where pairs have products with their positions too. */
 static double disentangled_flops(const bp_attention_disentangled_forward_scalars *s,
                                  double products)
@@ -66,6 +73,12 @@ static double tuple_flops(bp_kernel kernel, const void *scalars)
     if (kernel == BP_KERNEL_attention_backward || kernel == BP_KERNEL_attention_packed_backward ||
         kernel == BP_KERNEL_attention_biased_backward) {
         return attention_flops(scalars, 5.0); /* all rows have the same scalars */
+    }
+    if (kernel == BP_KERNEL_attention_cross_forward) {
+        return cross_flops(scalars, 2.0);
+    }
+    if (kernel == BP_KERNEL_attention_cross_backward) {
+        return cross_flops(scalars, 5.0); /* the same scalars */
     }
     if (kernel == BP_KERNEL_attention_disentangled_forward) {
         return disentangled_flops(scalars, 4.0);

@@ -46,6 +46,8 @@ static const struct {
               {BP_KERNEL_attention_backward, bp_attention_backward_workspace},
               {BP_KERNEL_attention_packed_forward, bp_attention_forward_workspace},
               {BP_KERNEL_attention_packed_backward, bp_attention_backward_workspace},
+              {BP_KERNEL_attention_cross_forward, bp_attention_cross_forward_workspace},
+              {BP_KERNEL_attention_cross_backward, bp_attention_cross_backward_workspace},
               {BP_KERNEL_attention_biased_forward, bp_attention_forward_workspace},
               {BP_KERNEL_attention_biased_backward, bp_attention_backward_workspace}};
 

@@ -134,6 +134,8 @@ static bool is_attention(const host_op *op)
            op->number == BP_KERNEL_attention_backward ||
            op->number == BP_KERNEL_attention_packed_forward ||
            op->number == BP_KERNEL_attention_packed_backward ||
+           op->number == BP_KERNEL_attention_cross_forward ||
+           op->number == BP_KERNEL_attention_cross_backward ||
            op->number == BP_KERNEL_attention_biased_forward ||
            op->number == BP_KERNEL_attention_biased_backward ||
            op->number == BP_KERNEL_attention_disentangled_forward ||

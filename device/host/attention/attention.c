@@ -13,8 +13,8 @@
 typedef struct head {
     const bp_attention_shape *s;
     const void *qkv;
-    uint64_t q; /* row t at t * s->row */
-    uint64_t k;
+    uint64_t q; /* in s->q, row t at t * s->q_row */
+    uint64_t k; /* in qkv, row t at t * s->row, as v */
     uint64_t v;
     uint64_t number; /* of the query head: keys dropout */
     uint64_t keys;
@@ -39,6 +39,11 @@ static float attention_at(const head *h, uint64_t first, uint64_t row, uint64_t 
     return bp_element_load(h->qkv, first + row * h->s->row + d, h->s->type);
 }
 
+static float attention_query(const head *h, uint64_t row, uint64_t d)
+{
+    return bp_element_load(h->s->q, h->q + row * h->s->q_row + d, h->s->type);
+}
+
 /* score = (q . k, fused, in order of the elements) * scale, for a row's keys from its first on;
  * under a cap `slope` gets what their gradients are multiplied by; a distance's number is added
  * last. */
@@ -49,7 +54,7 @@ static void row_scores(const head *h, uint64_t i, bp_attention_span keys, float 
         const uint64_t n = j - keys.first;
         float dot = 0.0f;
         for (uint64_t d = 0; d < h->s->width; d++) {
-            dot = fmaf(attention_at(h, h->q, i, d), attention_at(h, h->k, j, d), dot);
+            dot = fmaf(attention_query(h, i, d), attention_at(h, h->k, j, d), dot);
         }
         score[n] = dot * h->s->scale;
         if (h->s->cap > 0.0f) {
@@ -125,18 +130,17 @@ static void forward_row(const head *h, uint64_t i, float *score, void *out, uint
 static void forward_over(const bp_host_call *call, const bp_attention_shape *of, uint64_t first,
                          uint64_t last, uint32_t worker)
 {
-    const bp_attention_forward_scalars *scalars = call->scalars;
     const bp_attention_forward_pointers *p = call->pointers;
     const bp_attention_shape s = *of;
-    uint64_t blocks = bp_cut(scalars->sequence, BP_ATTENTION_QUERIES);
+    uint64_t blocks = bp_cut((int64_t)s.queries, BP_ATTENTION_QUERIES);
     float *score = bp_worker_part(p->work, bp_attention_forward_plain, call, worker);
     for (uint64_t task = first; task < last; task++) {
         uint64_t sample = task / blocks / s.heads, number = task / blocks % s.heads;
         head h = head_make(&s, p->qkv, sample, number);
         uint64_t out = bp_attention_out(&s, sample, number);
-        float *lse = p->lse != NULL ? (float *)p->lse + task / blocks * s.sequence : NULL;
+        float *lse = p->lse != NULL ? (float *)p->lse + task / blocks * s.queries : NULL;
         uint64_t row = task % blocks * BP_ATTENTION_QUERIES;
-        uint64_t end = bp_least(s.sequence, row + BP_ATTENTION_QUERIES);
+        uint64_t end = bp_least(s.queries, row + BP_ATTENTION_QUERIES);
         for (; row < end; row++) {
             forward_row(&h, row, score, p->out, out + row * s.heads * s.width, lse);
         }
@@ -200,7 +204,7 @@ static void backward_key(const head *h, const head_gradient *g, uint64_t i, uint
     ds = (h->s->cap > 0.0f ? ds * slope : ds) * h->s->scale;
     for (uint64_t d = 0; d < width; d++) {
         g->d_q[d] = fmaf(ds, attention_at(h, h->k, j, d), g->d_q[d]);
-        d_k[d] = fmaf(ds, attention_at(h, h->q, i, d), d_k[d]);
+        d_k[d] = fmaf(ds, attention_query(h, i, d), d_k[d]);
     }
 }
 
@@ -217,7 +221,7 @@ static void backward_row(const head *h, const head_gradient *g, uint64_t i)
         backward_key(h, g, i, j, delta);
     }
     for (uint64_t d = 0; d < width; d++) {
-        bp_element_store(g->d_qkv, h->q + i * h->s->row + d, g->d_q[d], h->s->type);
+        bp_element_store(h->s->d_q, h->q + i * h->s->q_row + d, g->d_q[d], h->s->type);
     }
 }
 
@@ -272,10 +276,10 @@ static void backward_over(const bp_host_call *call, const bp_attention_shape *of
                 g.d_v = (float *)p->d_qkv + h.v;
             }
             g.out_place = bp_attention_out(&s, sample, number + i);
-            g.lse = (const float *)p->lse + (sample * s.heads + number + i) * s.sequence;
+            g.lse = (const float *)p->lse + (sample * s.heads + number + i) * s.queries;
             g.d_bias = bp_attention_d_bias(&s, sample, number + i);
             begin_head(&h, &g, i == 0);
-            for (uint64_t row = 0; row < s.sequence; row++) {
+            for (uint64_t row = 0; row < s.queries; row++) {
                 backward_row(&h, &g, row);
                 g.out_place += s.heads * s.width;
             }
@@ -301,6 +305,10 @@ const bp_host_kernel bp_host_attention_backward = {
 #define BP_PACKED(name)       bp_host_##name
 #define BP_PACKED_BYTES(name) bp_##name##_plain
 #include "device/host/attention/attention_packed.h"
+
+#define BP_CROSS(name)       bp_host_##name
+#define BP_CROSS_BYTES(name) bp_##name##_plain
+#include "device/host/attention/attention_cross.h"
 
 #define BP_BIASED(name)       bp_host_##name
 #define BP_BIASED_BYTES(name) bp_##name##_plain

@@ -23,12 +23,17 @@
 
 /* The scalars of a forward or backward call, and what else says how it is laid out. */
 typedef struct bp_attention_shape {
-    uint64_t sequence;
+    uint64_t sequence; /* rows of keys and values */
+    uint64_t queries;  /* rows of queries; of attention to other rows they lie apart, in q */
     uint64_t heads;
     uint64_t kv_heads;
-    uint64_t group; /* query heads of a key-value head */
-    uint64_t width; /* of a head */
-    uint64_t row;   /* elements of a row of qkv */
+    uint64_t group;     /* query heads of a key-value head */
+    uint64_t width;     /* of a head */
+    uint64_t row;       /* elements of a row of qkv */
+    uint64_t q_row;     /* of the queries; */
+    uint64_t first_key; /* the head's place in such a row that the first of the keys has */
+    const void *q;      /* what has the queries, and */
+    void *d_q;          /* their gradients */
     uint64_t pitch; /* scores of a row of a block's; in backward in vectors of a block of keys */
     bool causal;
     uint64_t window; /* 0: none */
@@ -64,7 +69,7 @@ typedef struct bp_attention_span {
 static inline bp_attention_span bp_attention_span_of(const bp_attention_shape *s, uint64_t keys,
                                                      uint64_t i)
 {
-    const uint64_t near = s->window != 0 ? s->window : s->sequence;
+    const uint64_t near = s->window != 0 ? s->window : s->sequence + s->queries;
     bp_attention_span span = {.last = bp_least(s->causal ? i + 1 : i + near, keys)};
     span.first = bp_least(i + 1 > near ? i + 1 - near : 0, span.last);
     return span;
@@ -92,27 +97,27 @@ static inline float bp_attention_sink(float lse, float sink, void *out, uint64_t
     return most + bp_logf(1.0f + e);
 }
 
-/* Places of a head's first element: in qkv its queries, keys and values, in out. */
+/* Places of a head's first element: of its queries, keys and values, and in out. */
 static inline uint64_t bp_attention_q(const bp_attention_shape *s, uint64_t sample, uint64_t head)
 {
-    return sample * s->sequence * s->row + head * s->width;
+    return sample * s->queries * s->q_row + head * s->width;
 }
 
 static inline uint64_t bp_attention_k(const bp_attention_shape *s, uint64_t sample,
                                       uint64_t kv_head)
 {
-    return bp_attention_q(s, sample, s->heads + kv_head);
+    return sample * s->sequence * s->row + (s->first_key + kv_head) * s->width;
 }
 
 static inline uint64_t bp_attention_v(const bp_attention_shape *s, uint64_t sample,
                                       uint64_t kv_head)
 {
-    return bp_attention_q(s, sample, s->heads + s->kv_heads + kv_head);
+    return bp_attention_k(s, sample, s->kv_heads + kv_head);
 }
 
 static inline uint64_t bp_attention_out(const bp_attention_shape *s, uint64_t sample, uint64_t head)
 {
-    return (sample * s->sequence * s->heads + head) * s->width;
+    return (sample * s->queries * s->heads + head) * s->width;
 }
 
 static inline bp_mask bp_attention_mask(const bp_attention_shape *s, uint64_t sample)
@@ -160,6 +165,12 @@ uint64_t bp_attention_slots_workspace(const void *scalars, const uint8_t *dtypes
  * not grow beyond a block. */
 uint64_t bp_attention_forward_floats(const bp_attention_forward_scalars *s);
 uint64_t bp_attention_backward_floats(const bp_attention_forward_scalars *s);
+
+/* The larger of a sample's two numbers of rows. */
+static inline uint64_t bp_attention_rows(const bp_attention_shape *s)
+{
+    return s->queries > s->sequence ? s->queries : s->sequence;
+}
 
 /* Floats of one (T, D) matrix in a workspace. */
 static inline uint64_t bp_attention_matrix(uint64_t sequence, uint64_t width)
@@ -240,6 +251,18 @@ static inline float *bp_worker_part(void *work, uint64_t (*each)(const void *, c
  * Backward: one per sample and key-value head. */
 uint64_t bp_attention_forward_tasks(const void *scalars);
 uint64_t bp_attention_backward_tasks(const void *scalars);
+
+/* Attention to other rows (both rows of attention.def have the same scalars): its tasks; what
+ * workspaces ask of attention whose sequence is the larger number of its rows; and what its shape
+ * differs in from that one's. */
+uint64_t bp_attention_cross_forward_tasks(const void *scalars);
+uint64_t bp_attention_cross_backward_tasks(const void *scalars);
+uint64_t bp_attention_cross_forward_workspace(const void *scalars, const uint8_t *dtypes);
+uint64_t bp_attention_cross_backward_workspace(const void *scalars, const uint8_t *dtypes);
+bp_attention_forward_scalars
+bp_attention_cross_scalars(const bp_attention_cross_forward_scalars *s);
+void bp_attention_cross_shape(bp_attention_shape *shape,
+                              const bp_attention_cross_forward_scalars *s);
 
 /* What a row of attention_slots looks at, in rows of the caches: `near` keys from near_first on,
  * and count - near from own_first on. */

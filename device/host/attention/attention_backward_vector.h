@@ -205,17 +205,17 @@ static void strip_rows(const backward_work *w, head *at, head_gradient *to, uint
 {
     const bp_attention_shape *s = &w->s;
     const int64_t count = range[1] - range[0], out_pitch = (int64_t)(s->heads * s->width);
-    const uint64_t row = (uint64_t)range[0] * s->row;
+    const uint64_t row = (uint64_t)range[0] * s->q_row;
     const uint64_t place = bp_attention_q(s, sample, at->number) + row;
     const uint64_t out = bp_attention_out(s, sample, at->number) + (uint64_t)(range[0] * out_pitch);
     float *rows = w->rows + 2 * w->matrix;
-    at->q_pitch = (int64_t)s->row;
-    at->q = rows_of(s, w->p->qkv, place, count, &at->q_pitch, rows);
+    at->q_pitch = (int64_t)s->q_row;
+    at->q = rows_of(s, s->q, place, count, &at->q_pitch, rows);
     to->out_pitch = out_pitch;
     to->d_out = rows_of(s, w->p->d_out, out, count, &to->out_pitch, rows + w->strip);
     to->out_pitch = out_pitch;
     to->out = rows_of(s, w->p->out, out, count, &to->out_pitch, rows + 2 * w->strip);
-    to->d_q = s->type == BP_F32 ? (float *)w->p->d_qkv + place : rows + 3 * w->strip;
+    to->d_q = s->type == BP_F32 ? (float *)s->d_q + place : rows + 3 * w->strip;
     for (int64_t i = 0; i < count; i++) {
         memset(to->d_q + i * to->pitch, 0, s->width * sizeof(float));
         if (i % 8 == 0) {
@@ -259,9 +259,9 @@ static void backward_strip(const backward_work *w, head *at, head_gradient *to, 
         }
     }
     if (s->type != BP_F32) {
-        const uint64_t place = bp_attention_q(s, sample, at->number) + (uint64_t)range[0] * s->row;
-        FORM->store((uint16_t *)w->p->d_qkv + place, (int64_t)s->row, to->d_q, to->pitch,
-                    range[1] - range[0], at->width, s->type);
+        const uint64_t first = (uint64_t)range[0] * s->q_row;
+        FORM->store((uint16_t *)s->d_q + bp_attention_q(s, sample, at->number) + first,
+                    (int64_t)s->q_row, to->d_q, to->pitch, range[1] - range[0], at->width, s->type);
     }
 }
 
@@ -270,7 +270,7 @@ static void backward_head(const backward_work *w, head *at, head_gradient *to, u
     const bp_attention_shape *s = &w->s;
     const int64_t scores = QUERIES * at->score_pitch, sequence = (int64_t)s->sequence;
     const int64_t keys = panels_of(lower(sequence, BP_ATTENTION_KEYS)) * FORM->columns;
-    to->lse = (const float *)w->p->lse + (sample * s->heads + at->number) * s->sequence;
+    to->lse = (const float *)w->p->lse + (sample * s->heads + at->number) * s->queries;
     to->d_bias = bp_attention_d_bias(s, sample, at->number);
     if (to->d_bias != NULL) {
         memset(to->d_bias, 0, 2 * s->sequence * sizeof(float));
@@ -280,8 +280,9 @@ static void backward_head(const backward_work *w, head *at, head_gradient *to, u
     at->k_panels = w->score + 3 * scores;
     to->v_panels = at->k_panels + keys * at->width;
     to->delta = to->v_panels + keys * at->width;
-    for (int64_t i = 0; i < sequence; i += BP_ATTENTION_ROWS) {
-        backward_strip(w, at, to, sample, (int64_t[]){i, lower(i + BP_ATTENTION_ROWS, sequence)});
+    const int64_t queries = (int64_t)s->queries;
+    for (int64_t i = 0; i < queries; i += BP_ATTENTION_ROWS) {
+        backward_strip(w, at, to, sample, (int64_t[]){i, lower(i + BP_ATTENTION_ROWS, queries)});
     }
 }
 
@@ -315,7 +316,7 @@ static head_gradient gradient_make(const backward_work *w, uint64_t sample, uint
     float *d_qkv = w->p->d_qkv;
     return (head_gradient){.d_k = d_qkv + bp_attention_k(s, sample, kv),
                            .d_v = d_qkv + bp_attention_v(s, sample, kv),
-                           .pitch = row,
+                           .pitch = (int64_t)s->q_row,
                            .key_pitch = row};
 }
 
@@ -356,8 +357,9 @@ static void backward_over(const bp_host_call *call, const bp_attention_shape *of
     backward_work w = {.p = p, .s = *of};
     w.s.pitch = bp_least(w.s.pitch, BP_ATTENTION_KEYS);
     w.score = bp_worker_part(p->work, bp_attention_backward_workspace, call, worker);
-    w.matrix = bp_attention_matrix(w.s.sequence, w.s.width);
-    w.strip = bp_attention_matrix(bp_least(w.s.sequence, BP_ATTENTION_ROWS), w.s.width);
+    const uint64_t rows = bp_attention_rows(&w.s);
+    w.matrix = bp_attention_matrix(rows, w.s.width);
+    w.strip = bp_attention_matrix(bp_least(rows, BP_ATTENTION_ROWS), w.s.width);
     w.rows = w.score + bp_attention_backward_floats(call->scalars);
     for (uint64_t task = first; task < last; task++) {
         const uint64_t next = (task + 1) * w.s.group; /* query head of all samples */
@@ -365,8 +367,8 @@ static void backward_over(const bp_host_call *call, const bp_attention_shape *of
             const uint64_t sample = next / w.s.heads, number = next % w.s.heads;
             const uint64_t out = bp_attention_out(&w.s, sample, number);
             head_ask_rows(&w.s, p->qkv, sample, number);
-            head_ask(&w.s, p->d_out, out, w.s.heads * w.s.width);
-            head_ask(&w.s, p->out, out, w.s.heads * w.s.width);
+            head_ask(&w.s, p->d_out, out, w.s.heads * w.s.width, w.s.queries);
+            head_ask(&w.s, p->out, out, w.s.heads * w.s.width, w.s.queries);
         }
         backward_group(&w, task / w.s.kv_heads, task % w.s.kv_heads);
     }

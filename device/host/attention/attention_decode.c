@@ -28,6 +28,7 @@ typedef struct cached {
     float scale;
     float cap;         /* 0: none */
     const void *sinks; /* of query heads; NULL: none */
+    const float *bias; /* of the first key's distance; NULL: none */
 } cached;
 
 static uint64_t row_place(const cached *c, uint64_t j)
@@ -48,6 +49,7 @@ static void decode_row(const cached *c, float *score, uint64_t head, uint64_t ou
         float slope;
         score[j] = dot * c->scale;
         score[j] = c->cap > 0.0f ? bp_attention_capped(score[j], c->cap, &slope) : score[j];
+        score[j] = c->bias != NULL ? score[j] + c->bias[j] : score[j];
     }
     float most = bp_row_max(score, c->count);
     float lane[BP_LANES] = {0.0f};
@@ -71,8 +73,8 @@ static void decode_row(const cached *c, float *score, uint64_t head, uint64_t ou
 }
 
 /* A task is a key-value head: keys and values enter the caches before rows look at them. */
-static void decode_over(const bp_host_call *call, const void *sinks, uint64_t first, uint64_t last,
-                        uint32_t worker)
+static void decode_beside(const bp_host_call *call, const void *sinks, const float *bias,
+                          uint64_t first, uint64_t last, uint32_t worker)
 {
     const bp_attention_decode_scalars *s = call->scalars;
     const bp_attention_decode_pointers *p = call->pointers;
@@ -102,10 +104,36 @@ static void decode_over(const bp_host_call *call, const void *sinks, uint64_t fi
             c.count = near != 0 ? bp_least(c.count, near) : c.count;
             c.near = c.count;
             c.place = task.place + r * c.pitch - (c.count - 1) * c.pitch;
+            c.bias =
+                bias != NULL ? bias + (2 * head + 1) * (uint64_t)s->positions + 1 - c.count : NULL;
             decode_row(&c, score, head, (row * heads + head) * width);
         }
     }
 }
+
+static void decode_over(const bp_host_call *call, const void *sinks, uint64_t first, uint64_t last,
+                        uint32_t worker)
+{
+    decode_beside(call, sinks, NULL, first, last, worker);
+}
+
+/* The rows with distances have the scalars of the others. */
+static void biased_decode_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                              uint32_t worker)
+{
+    const bp_attention_biased_decode_pointers *p = call->pointers;
+    const bp_attention_decode_pointers own = {.out = p->out,
+                                              .k_cache = p->k_cache,
+                                              .v_cache = p->v_cache,
+                                              .qkv = p->qkv,
+                                              .step = p->step,
+                                              .work = p->work};
+    const bp_host_call plain = {&own, call->scalars, call->dtypes, NULL, NULL};
+    decode_beside(&plain, NULL, p->bias, first, last, worker);
+}
+
+const bp_host_kernel bp_host_attention_biased_decode = {decode_tasks, biased_decode_run,
+                                                        bp_attention_decode_workspace};
 
 static uint64_t slots_tasks(const void *scalars)
 {

@@ -155,17 +155,71 @@ static bp_attention_shape shape_of(const bp_host_call *call, const void *step, c
     shape.group = shape.heads / shape.kv_heads;
     shape.pitch = attention_score_pitch(s->sequence, s->window, shape.causal);
     shape.row = (shape.heads + 2 * shape.kv_heads) * shape.width;
+    shape.q_row = shape.row;
+    shape.queries = shape.sequence;
+    shape.first_key = shape.heads;
     return shape;
 }
 
 bp_attention_shape bp_attention_forward_shape(const bp_host_call *call)
 {
     const bp_attention_forward_pointers *p = call->pointers;
-    return shape_of(call, p->step, p->lengths);
+    bp_attention_shape shape = shape_of(call, p->step, p->lengths);
+    shape.q = p->qkv;
+    return shape;
 }
 
 bp_attention_shape bp_attention_backward_shape(const bp_host_call *call)
 {
     const bp_attention_backward_pointers *p = call->pointers;
-    return shape_of(call, p->step, p->lengths);
+    bp_attention_shape shape = shape_of(call, p->step, p->lengths);
+    shape.q = p->qkv;
+    shape.d_q = p->d_qkv;
+    return shape;
+}
+
+bp_attention_forward_scalars bp_attention_cross_scalars(const bp_attention_cross_forward_scalars *s)
+{
+    return (bp_attention_forward_scalars){.batch = s->batch,
+                                          .sequence = s->sequence > s->keys ? s->sequence : s->keys,
+                                          .heads = s->heads,
+                                          .kv_heads = s->heads,
+                                          .head_width = s->head_width,
+                                          .site = s->site,
+                                          .scale = s->scale,
+                                          .dropout = s->dropout};
+}
+
+void bp_attention_cross_shape(bp_attention_shape *shape,
+                              const bp_attention_cross_forward_scalars *s)
+{
+    shape->sequence = (uint64_t)s->keys;
+    shape->queries = (uint64_t)s->sequence;
+    shape->q_row = shape->heads * shape->width;
+    shape->row = 2 * shape->q_row;
+    shape->first_key = 0;
+}
+
+uint64_t bp_attention_cross_forward_workspace(const void *scalars, const uint8_t *dtypes)
+{
+    const bp_attention_forward_scalars own = bp_attention_cross_scalars(scalars);
+    return bp_attention_forward_workspace(&own, dtypes);
+}
+
+uint64_t bp_attention_cross_backward_workspace(const void *scalars, const uint8_t *dtypes)
+{
+    const bp_attention_forward_scalars own = bp_attention_cross_scalars(scalars);
+    return bp_attention_backward_workspace(&own, dtypes);
+}
+
+uint64_t bp_attention_cross_forward_tasks(const void *scalars)
+{
+    const bp_attention_cross_forward_scalars *s = scalars;
+    return (uint64_t)s->batch * (uint64_t)s->heads * bp_cut(s->sequence, BP_ATTENTION_QUERIES);
+}
+
+uint64_t bp_attention_cross_backward_tasks(const void *scalars)
+{
+    const bp_attention_cross_backward_scalars *s = scalars;
+    return (uint64_t)s->batch * (uint64_t)s->heads;
 }

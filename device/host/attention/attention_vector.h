@@ -19,11 +19,11 @@
 /* One head of one sample, in floats. */
 typedef struct head {
     const bp_attention_shape *s;
-    const float *q; /* row t of q, k, v at t * pitch, in backward from a block's first on */
+    const float *q; /* row t of k, v at t * pitch, in backward from a block's first on */
     const float *k;
     const float *v;
     int64_t pitch;
-    int64_t q_pitch; /* of q in backward */
+    int64_t q_pitch; /* of q */
     int64_t width;
     int64_t keys;
     int64_t low; /* keys low .. high - 1 are looked at, and k and v begin with row `low` */
@@ -41,11 +41,12 @@ typedef struct head {
 
 /* Asks for the rows of a head in a tensor whose rows are `pitch` elements apart: a row's few lines
  * are no stream that a processor would follow. */
-static void head_ask(const bp_attention_shape *s, const void *x, uint64_t place, uint64_t pitch)
+static void head_ask(const bp_attention_shape *s, const void *x, uint64_t place, uint64_t pitch,
+                     uint64_t count)
 {
     const char *row = bp_element_at(x, (int64_t)place, s->type);
     const size_t element = bp_dtype_bytes(s->type);
-    const uint64_t rows = s->sequence <= ASKED_MOST ? s->sequence : 0;
+    const uint64_t rows = count <= ASKED_MOST ? count : 0;
     for (uint64_t i = 0; i < rows; i++, row += pitch * element) {
         for (uint64_t at = 0; at < s->width * element; at += BP_MATMUL_LINE) {
             __builtin_prefetch(row + at);
@@ -58,9 +59,9 @@ static void head_ask_rows(const bp_attention_shape *s, const void *qkv, uint64_t
                           uint64_t number)
 {
     const uint64_t kv = number / s->group;
-    head_ask(s, qkv, bp_attention_q(s, sample, number), s->row);
-    head_ask(s, qkv, bp_attention_k(s, sample, kv), s->row);
-    head_ask(s, qkv, bp_attention_v(s, sample, kv), s->row);
+    head_ask(s, s->q, bp_attention_q(s, sample, number), s->q_row, s->queries);
+    head_ask(s, qkv, bp_attention_k(s, sample, kv), s->row, s->sequence);
+    head_ask(s, qkv, bp_attention_v(s, sample, kv), s->row, s->sequence);
 }
 
 static int64_t panels_of(int64_t rows)
@@ -333,7 +334,7 @@ static void forward_block(head *at, const int64_t range[2], float *out, int64_t 
         transpose_rows(at, at->k, (int64_t)at->s->sequence, at->k_panels, at->panels, panels);
         at->panels = panels;
     }
-    products(at, at->q + range[0] * at->pitch, at->pitch, at->k_panels, range, at->score);
+    products(at, at->q + range[0] * at->q_pitch, at->q_pitch, at->k_panels, range, at->score);
     for (int64_t i = range[0]; i < range[1]; i++) {
         float row_lse = softmax_row(at, i, keys, at->score + (i - range[0]) * at->score_pitch);
         if (lse != NULL) {
@@ -356,14 +357,16 @@ static head head_make(const bp_attention_shape *s, uint64_t sample, uint64_t num
                   .score = score};
 }
 
-/* Its rows, in place or behind `rows`, (sequence, width) each. */
+/* Its rows, in place or behind `rows`, a matrix each. */
 static void head_rows(head *at, const void *qkv, uint64_t sample, float *rows)
 {
     const bp_attention_shape *s = at->s;
     const int64_t pitch = (int64_t)s->row, count = (int64_t)s->sequence;
-    const uint64_t kv = at->number / s->group, matrix = bp_attention_matrix(s->sequence, s->width);
-    at->pitch = pitch;
-    at->q = rows_of(s, qkv, bp_attention_q(s, sample, at->number), count, &at->pitch, rows);
+    const uint64_t kv = at->number / s->group;
+    const uint64_t matrix = bp_attention_matrix(bp_attention_rows(s), s->width);
+    at->q_pitch = (int64_t)s->q_row;
+    at->q = rows_of(s, s->q, bp_attention_q(s, sample, at->number), (int64_t)s->queries,
+                    &at->q_pitch, rows);
     at->pitch = pitch;
     at->k = rows_of(s, qkv, bp_attention_k(s, sample, kv), count, &at->pitch, rows + matrix);
     at->pitch = pitch;
@@ -377,7 +380,7 @@ static void forward_task(head *at, const bp_attention_forward_pointers *p, uint6
     const bp_attention_shape *s = at->s;
     int64_t pitch = (int64_t)(s->heads * s->width);
     int64_t place = (int64_t)bp_attention_out(s, sample, at->number) + range[0] * pitch;
-    uint64_t row = (sample * s->heads + at->number) * s->sequence;
+    uint64_t row = (sample * s->heads + at->number) * s->queries;
     float *lse = p->lse != NULL ? (float *)p->lse + row : NULL;
     if (s->type == BP_F32) {
         forward_block(at, range, (float *)p->out + place, pitch, lse);
@@ -392,12 +395,12 @@ static void forward_task(head *at, const bp_attention_forward_pointers *p, uint6
 static void forward_over(const bp_host_call *call, const bp_attention_shape *of, uint64_t first,
                          uint64_t last, uint32_t worker)
 {
-    const bp_attention_forward_scalars *scalars = call->scalars;
     const bp_attention_forward_pointers *p = call->pointers;
     const bp_attention_shape s = *of;
-    uint64_t blocks = bp_cut(scalars->sequence, QUERIES);
+    const uint64_t matrix = bp_attention_matrix(bp_attention_rows(&s), s.width);
+    uint64_t blocks = bp_cut((int64_t)s.queries, QUERIES);
     float *score = bp_worker_part(p->work, bp_attention_forward_workspace, call, worker);
-    float *rows = score + bp_attention_forward_floats(scalars);
+    float *rows = score + bp_attention_forward_floats(call->scalars);
     head at = {0};
     for (uint64_t task = first; task < last; task++) {
         uint64_t sample = task / blocks / s.heads, number = task / blocks % s.heads;
@@ -411,8 +414,8 @@ static void forward_over(const bp_host_call *call, const bp_attention_shape *of,
                 head_ask_rows(&s, p->qkv, next / s.heads, next % s.heads);
             }
         }
-        const int64_t range[2] = {(int64_t)begin, (int64_t)bp_least(begin + QUERIES, s.sequence)};
-        forward_task(&at, p, sample, range, rows + 3 * bp_attention_matrix(s.sequence, s.width));
+        const int64_t range[2] = {(int64_t)begin, (int64_t)bp_least(begin + QUERIES, s.queries)};
+        forward_task(&at, p, sample, range, rows + 3 * matrix);
     }
 }
 
@@ -430,6 +433,10 @@ const bp_host_kernel BP_ISA(bp_attention_forward) = {bp_attention_forward_tasks,
 #define BP_PACKED(name)       BP_ISA(bp_##name)
 #define BP_PACKED_BYTES(name) bp_##name##_workspace
 #include "device/host/attention/attention_packed.h"
+
+#define BP_CROSS(name)       BP_ISA(bp_##name)
+#define BP_CROSS_BYTES(name) bp_##name##_workspace
+#include "device/host/attention/attention_cross.h"
 
 #define BP_BIASED(name)       BP_ISA(bp_##name)
 #define BP_BIASED_BYTES(name) bp_##name##_workspace

@@ -8,9 +8,11 @@ enum { BUCKETS_MOST = 256 };
 /* The bucket of place c of 1 .. 2 T - 1, whose key is c - T behind its query. */
 static uint64_t bucket_of(const bp_relative_bias_scalars *s, uint64_t c)
 {
-    const uint64_t sequence = (uint64_t)s->sequence, half = (uint64_t)s->buckets / 2;
-    const uint64_t own = half / 2, first = c > sequence ? half : 0;
-    const uint64_t distance = c > sequence ? c - sequence : sequence - c;
+    const uint64_t sequence = (uint64_t)s->sequence, all = (uint64_t)s->buckets;
+    const bool causal = s->causal != 0, behind = c > sequence;
+    const uint64_t half = causal ? all : all / 2, own = half / 2;
+    const uint64_t first = behind && !causal ? half : 0;
+    const uint64_t distance = !behind ? sequence - c : causal ? 0 : c - sequence;
     if (distance < own) {
         return first + distance;
     }
@@ -52,7 +54,7 @@ static uint64_t relative_backward_tasks(const void *scalars)
 static void relative_sums(const bp_relative_bias_backward_scalars *s, const float *d_bias,
                           uint64_t head, float sum[BUCKETS_MOST])
 {
-    const bp_relative_bias_scalars of = {s->sequence, s->heads, s->buckets, s->most};
+    const bp_relative_bias_scalars of = {s->sequence, s->heads, s->buckets, s->most, s->causal};
     const uint64_t places = 2 * (uint64_t)s->sequence, heads = (uint64_t)s->heads;
     for (uint64_t c = 1; c < places; c++) {
         float *to = &sum[bucket_of(&of, c)];

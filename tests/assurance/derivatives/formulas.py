@@ -553,6 +553,27 @@ def attention_disentangled():
     return {"q": q, "k": k, "v": v, "r": r, "s": s}, total(g[i] * out[i] for i in range(length)), backward
 
 
+@case("attention_cross_backward", "attention_backward, likewise: d_q and d_kv")
+def attention_cross():
+    # Two queries and three other rows, of which the last is beyond the sample's length.
+    queries, keys, length = 2, 3, 2
+    q, k, v, g, scale = A("q", queries), A("k", keys), A("v", keys), A("g", queries), scalar("scale")
+    whole = [total(E(scale * q[i] * k[j]) for j in range(length)) for i in range(queries)]
+    p = {(i, j): E(scale * q[i] * k[j]) / whole[i] for i in range(queries) for j in range(length)}
+    out = {i: total(p[i, j] * v[j] for j in range(length)) for i in range(queries)}
+
+    def backward():
+        d_q, d_k, d_v = zeros(queries), zeros(keys), zeros(keys)
+        for i in range(queries):
+            for j in range(length):
+                ds = p[i, j] * (g[i] * v[j] - g[i] * out[i]) * scale
+                d_v[j] += p[i, j] * g[i]
+                d_q[i] += ds * k[j]
+                d_k[j] += ds * q[i]
+        return {"q": d_q, "k": d_k, "v": d_v}
+    return {"q": q, "k": k, "v": v}, total(g[i] * out[i] for i in range(queries)), backward
+
+
 @case("attention_sinks_backward", "- sum of e^(sink - lse) <out, d_out> over the rows of each head")
 def attention_sinks():
     # Two queries of one head; what attention_backward makes of out and lse with the sink is checked as well.

@@ -156,6 +156,7 @@ static const require_row requires[] = {
     ROW(matmul_experts_quantised, form, 1000, false),
     ROW(attention_biased_forward, kv_heads, 0, false),
     ROW(attention_biased_backward, kv_heads, 0, false),
+    ROW(attention_biased_decode, kv_heads, 0, false),
     ROW(relative_bias, buckets, 3, false),
     ROW(relative_bias, buckets, 257, false),
     ROW(relative_bias, most, 0, false),

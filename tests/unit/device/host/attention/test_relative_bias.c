@@ -20,27 +20,36 @@ enum { LENGTH = 200, HEADS = 3, MOST = 64, SAMPLES = 2 };
 static const struct {
     int64_t buckets;
     int64_t most;
-    int32_t first[32];
+    int64_t causal; /* all buckets are for keys up to their query */
+    int32_t first[33];
 } tables[] = {
-    {32, 128, {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91}},
-    {8, 128, {0, 1, 2, 16}},
-    {64, 128, {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
-               16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113}},
-    {20, 50, {0, 1, 2, 3, 4, 5, 8, 13, 20, 32}},
-    {4, 7, {0, 1}},
-    {33, 100, {0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 16, 21, 29, 39, 54, 73}},
+    {32, 128, 0, {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91}},
+    {8, 128, 0, {0, 1, 2, 16}},
+    {64, 128, 0, {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                  16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113}},
+    {20, 50, 0, {0, 1, 2, 3, 4, 5, 8, 13, 20, 32}},
+    {4, 7, 0, {0, 1}},
+    {33, 100, 0, {0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 16, 21, 29, 39, 54, 73}},
+    {32, 128, 1, {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                  16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113}},
+    {8, 128, 1, {0, 1, 2, 3, 4, 10, 23, 54}},
+    {20, 50, 1, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 17, 20, 23, 27, 31, 37, 43}},
+    {33, 100, 1, {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16,
+                  18, 20, 23, 25, 28, 31, 35, 38, 43, 48, 53, 59, 65, 73, 81, 90}},
 };
 #define TABLES (sizeof tables / sizeof tables[0])
 
 /* Of key j and query i. */
 static int64_t right_bucket(size_t table, int64_t key, int64_t query)
 {
-    const int64_t half = tables[table].buckets / 2, distance = llabs(key - query);
+    const bool causal = tables[table].causal != 0;
+    const int64_t half = causal ? tables[table].buckets : tables[table].buckets / 2;
+    const int64_t distance = causal && key > query ? 0 : llabs(key - query);
     int64_t bucket = 0;
     while (bucket + 1 < half && tables[table].first[bucket + 1] <= distance) {
         bucket++;
     }
-    return key > query ? half + bucket : bucket;
+    return key > query && !causal ? half + bucket : bucket;
 }
 
 static void run(bp_kernel kernel, const void *pointers, const void *scalars)
@@ -60,7 +69,8 @@ static void a_distance_has_its_bucket(void **state)
     (void)state;
     for (size_t t = 0; t < TABLES; t++) {
         static float table[MOST * HEADS], bias[HEADS * 2 * LENGTH];
-        const bp_relative_bias_scalars s = {LENGTH, HEADS, tables[t].buckets, tables[t].most};
+        const bp_relative_bias_scalars s = {LENGTH, HEADS, tables[t].buckets, tables[t].most,
+                                            tables[t].causal};
         const bp_relative_bias_pointers p = {.bias = bias, .table = table};
         for (int32_t i = 0; i < MOST * HEADS; i++) {
             table[i] = (float)i;
@@ -85,7 +95,8 @@ static void a_table_gets_the_sums_of_its_distances(void **state)
         static float d_bias[SAMPLES * HEADS * 2 * LENGTH];
         const int64_t buckets = tables[t / 2].buckets;
         const bp_relative_bias_backward_scalars s = {
-            SAMPLES, LENGTH, HEADS, buckets, tables[t / 2].most, (int64_t)(t % 2)};
+            SAMPLES,         LENGTH, HEADS, buckets, tables[t / 2].most, tables[t / 2].causal,
+            (int64_t)(t % 2)};
         const bp_relative_bias_backward_pointers p = {.d_table = d_table, .d_bias = d_bias};
         fill_normal(d_bias, sizeof d_bias / sizeof(float), 3 + t, 1.0);
         fill_normal(before, MOST * HEADS, 40 + t, 1.0);
