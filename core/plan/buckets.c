@@ -24,6 +24,9 @@ const char *bp_length_buckets_refused(const bp_spec *spec)
     if (!spec->model->pads) {
         return "this model reads its samples by pieces of time, or as numbers";
     }
+    if (spec->source > 0) {
+        return "this model reads a text beside that of the sequence, which stays as long";
+    }
     if (spec->config.task == BP_TASK_ANSWERS) {
         return "answers are looked for in all of a row, padding included";
     }

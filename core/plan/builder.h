@@ -135,11 +135,16 @@ typedef struct bp_builder {
     bp_ref shared;        /* what several stages read, made by the first of them: the model's own;
                              absent at a program's start */
     bp_ref shared_second; /* the same, another */
-    bp_ref result;  /* result block; while a virtual rank's ops are written, the virtual rank's */
-    bp_ref control; /* control block */
-    bp_ref batches; /* (batch norms) I32, in the order of their parameters: how many micro-batches
-                       moved the running statistics of each; absent where nothing is trained, or
-                       there are none */
+    bp_ref result;   /* result block; while a virtual rank's ops are written, the virtual rank's */
+    bp_ref control;  /* control block */
+    bp_ref batches;  /* (batch norms) I32, in the order of their parameters: how many micro-batches
+                        moved the running statistics of each; absent where nothing is trained, or
+                        there are none */
+    bp_ref memory;   /* the output of bp_model.memory's stage for this micro-batch, for those behind
+                        it; absent where there is none, and where decode goes on */
+    bp_ref d_memory; /* its gradient so far, which stages make or add to; absent: 0 */
+    bool memory_wanted; /* somebody reads that */
+    bool continues;     /* decoding: what prefill made of the source is there */
     bp_ref balance; /* F32, bp_model.balance of them: of this micro-batch, what routers are balanced
                        by; absent where nothing is trained, or there are none */
     bp_ref norm_history;  /* of percentile clipping, where there is one */

@@ -178,7 +178,10 @@ static bp_status declare_inputs(const bp_compile *compile, const bp_builder *bui
             BP_TRY(declare_field(compile, builder, i, 1u << BP_PROGRAM_EVAL,
                                  bp_size_mul(bp_spec_eval_batch(spec), each)));
         }
-        if (input->decodes) {
+        if (input->whole && spec->generate_context > 0) {
+            BP_TRY(declare_field(compile, builder, i,
+                                 1u << BP_PROGRAM_PREFILL | 1u << BP_PROGRAM_DECODE, each));
+        } else if (input->decodes) {
             const uint32_t row = bp_input_each(input);
             BP_TRY(declare_field(compile, builder, i, 1u << BP_PROGRAM_PREFILL,
                                  bp_size_mul(bp_compile_prefill_rows(spec), row)));
@@ -398,6 +401,26 @@ static void compile_enter(bp_compile *compile, bp_builder *builder, uint32_t sta
     builder->action = action;
 }
 
+/* The stage that others read beside what they follow; UINT32_MAX: none. */
+static uint32_t memory_stage(const bp_builder *builder)
+{
+    const bp_spec *spec = builder->spec;
+    return spec->model->memory != NULL ? spec->model->memory(&spec->config) : UINT32_MAX;
+}
+
+/* What a stage finds of it, and where its gradient is kept from stage to stage. */
+static bp_ref *memory_enter(const bp_compile *compile, bp_builder *builder, uint32_t stage,
+                            uint32_t micro)
+{
+    const uint32_t maker = memory_stage(builder);
+    const bool reads = maker != UINT32_MAX && stage > maker;
+    bp_ref *gradient = reads ? boundaries(compile, compile->d_boundary, micro) + maker + 1 : NULL;
+    builder->memory = reads ? boundaries(compile, compile->boundary, micro)[maker + 1] : BP_ABSENT;
+    builder->d_memory = reads ? *gradient : BP_ABSENT;
+    builder->memory_wanted = reads && compile->first <= maker;
+    return gradient;
+}
+
 /* A call of a stage with nothing but its input known. */
 static bp_stage_call compile_call(const bp_compile *compile, uint32_t stage, uint32_t micro)
 {
@@ -413,6 +436,7 @@ static void write_chain(bp_compile *compile, bp_builder *builder,
         compile_enter(compile, builder, s, UINT32_MAX);
         bp_stage_call call = compile_call(compile, s, 0);
         call.variant = compile->variants[s] - 1;
+        (void)memory_enter(compile, builder, s, 0);
         stage_ops(builder, &call);
         bp_build_resolved(builder);
         compile->boundary[s + 1] = call.output;
@@ -512,6 +536,7 @@ static void write_decode(bp_compile *compile, bp_builder *builder, bp_program_ki
     compile_begin(compile, builder, program, BP_MODE_DECODE);
     builder->rows = rows;
     builder->sequences = program == BP_PROGRAM_DECODE ? rows : 1;
+    builder->continues = program == BP_PROGRAM_DECODE;
     builder->label = "decode";
     const uint64_t vocabulary = builder->spec->config.vocabulary;
     const bp_ref one = bp_build_carried(builder, BP_CLASS_IO, BP_F32, 1, vocabulary, "logits");
@@ -886,6 +911,7 @@ static void write_forward(bp_compile *compile, bp_builder *builder, const bp_act
     call.variant = action->variant;
     builder->output_class = action->checkpoint ? BP_CLASS_CHECKPOINT : BP_CLASS_TAPE;
     const bp_graph_limits from = builder->graph->used;
+    (void)memory_enter(compile, builder, action->stage, micro);
     builder->spec->model->forward(builder, &call);
     note_forward(&compile->forward, &from, &builder->graph->used);
     boundaries(compile, compile->boundary, micro)[action->stage + 1] = call.output;
@@ -916,8 +942,12 @@ static void write_backward(bp_compile *compile, bp_builder *builder, const bp_ac
     for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
         call.tape[i] = tape[i];
     }
+    bp_ref *d_memory = memory_enter(compile, builder, action->stage, micro);
     builder->spec->model->backward(builder, &call);
     compile_offload_gradients(builder);
+    if (d_memory != NULL) {
+        *d_memory = builder->d_memory;
+    }
     gradients[action->stage] = call.d_input;
     if (action->stage + 1 == compile->stages) {
         compile->slices[micro] = (bp_slice_call){.kept = {call.kept[0], call.kept[1]}};

@@ -31,7 +31,7 @@ uint64_t bp_input_bytes(const bp_spec *spec, const bp_input *input)
     const uint64_t prompt = input->decodes ? bp_compile_prefill_rows(spec) : 0;
     const uint64_t written = input->decodes && prompt > 0 ? bp_spec_decode_rows(spec) : 0;
     const uint64_t decoded = bp_size_mul(prompt > written ? prompt : written, bp_input_each(input));
-    elements = elements > decoded ? elements : decoded;
+    elements = elements > decoded || input->whole ? elements : decoded;
     return bp_size_align(bp_size_mul(elements, bp_dtype_bytes(input->dtype)),
                          bp_device_alignment(&spec->device_options));
 }

@@ -24,6 +24,7 @@ typedef struct bp_input {
     int32_t fill;   /* what stands for nothing: of labels -1, else 0 */
     bool decodes;   /* has one element for each token, and generation reads it as well, */
     uint32_t each;  /* or so many of each row that is decoded; 0: 1 */
+    bool whole;     /* generation reads what one sample has, however many rows are decoded */
 } bp_input;
 
 /* Elements that one sample has of an input. */

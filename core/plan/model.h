@@ -74,6 +74,11 @@ struct bp_model {
      * norms do. NULL: never. */
     bool (*pools)(const bp_spec *spec);
 
+    /* The stage whose output later stages read beside what they follow, as decoders do an
+     * encoder's: builder->memory. UINT32_MAX, or NULL: none. The stage behind it takes what they
+     * made of its gradient, builder->d_memory, for that of its input. */
+    uint32_t (*memory)(const bp_model_config *config);
+
     /* The most tokens of a text that is read as it is: a longer one is read otherwise from its
      * first token on (longrope). 0, or NULL: the length of a text changes nothing. */
     uint32_t (*near_tokens)(const bp_model_config *config);

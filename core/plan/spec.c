@@ -85,6 +85,7 @@ static bp_status check_shapes(const bp_spec *spec, bp_error *error)
         {"n_positions", config->positions, 1, 1u << 24},
         {"per-device-train-batch-size", spec->batch, 1, 1u << 20},
         {"max-seq-length", spec->sequence, 1, config->positions},
+        {"max-source-length", spec->source, 0, 1u << 20},
         {"gradient-accumulation-steps", spec->accumulation, 1, 1u << 20},
         {"threads", spec->device_options.threads, 1, BP_THREADS_MAX},
         {"generate-context", spec->generate_context, 0, config->positions},
@@ -98,6 +99,11 @@ static bp_status check_shapes(const bp_spec *spec, bp_error *error)
         {"per-device-eval-batch-size", bp_size_mul(bp_spec_eval_batch(spec), spec->sequence), 1,
          INT32_MAX},
         {"gradient-accumulation-steps", bp_size_mul(rows, spec->accumulation), 1, INT32_MAX},
+        {"max-source-length",
+         bp_size_mul(bp_spec_eval_batch(spec) > spec->batch ? bp_spec_eval_batch(spec)
+                                                            : spec->batch,
+                     spec->source),
+         0, INT32_MAX},
         {"loss-chunk-rows", spec->loss_rows, 0, rows},
         {"between-bytes", spec->between_bytes, 0, (uint64_t)1 << 62},
         {"beside-below", spec->beside_below, 0, spec->shares_base ? (uint64_t)1 << 61 : 0},
@@ -770,6 +776,11 @@ bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
         return refuse(error, "row_weights",
                       "weights of rows are for training a language model that reads from left to "
                       "right on its own labels alone");
+    }
+    if (spec->source > 0 && !bp_input_declared(spec, BP_INPUT_SOURCE)) {
+        return refuse(error, "max-source-length",
+                      "this model reads one text: a source is of models with an encoder and a "
+                      "decoder");
     }
     if (spec->packed && (!bp_input_declared(spec, BP_INPUT_STARTS) || spec->generate_context > 0)) {
         return refuse(error, "packing",

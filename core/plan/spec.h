@@ -315,6 +315,9 @@ typedef struct bp_spec {
     uint32_t batch;
     /* Tokens per sequence; 1 to config.positions; 0 is refused. */
     uint32_t sequence;
+    /* Tokens of the text that a model with an encoder makes a sequence of; 1 to 2^20 for such a
+     * model, of which `sequence` is the other text; 0: the model reads one text. */
+    uint32_t source;
     /* Tokens of shorter sequences that have programs of their own, rising, below `sequence`
      * (core/plan/buckets.h); they change no bit of a result; 0 behind the last. */
     uint32_t lengths[BP_LENGTH_BUCKETS_MAX];

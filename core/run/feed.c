@@ -197,6 +197,7 @@ static bp_status read_row(const bp_feed *feed, bp_example *row, uint32_t most, i
 /* A row that has been read, from which every column of it is made. */
 typedef struct feed_row {
     bp_example at;
+    bp_example source;     /* where the row has one */
     uint64_t whole;        /* tokens of the example before it was cut */
     uint64_t number;       /* in the run; random numbers hang on it */
     bp_feed_tokens read;   /* at.count; one more than inputs where labels are successors */
@@ -456,6 +457,35 @@ static bp_status fill_teacher(const bp_feed *feed, const feed_row *row, const bp
     return teacher == NULL ? BP_OK : teacher->row(teacher, column, &row->read, to);
 }
 
+/* The first text: of one that is too long the beginning, and its last token. */
+static bp_status fill_source(const bp_feed *feed, const feed_row *row, const bp_column *column,
+                             int32_t *to)
+{
+    const uint64_t count = row_there(row) ? row->source.count : 0;
+    const uint32_t kept = count < column->elements ? (uint32_t)count : column->elements;
+    bp_source *source = feed->source;
+    for (uint32_t t = kept; t < column->elements; t++) {
+        to[t] = feed->padding;
+    }
+    bp_status status = kept > 0 ? source->read(source, row->source.first, kept, to) : BP_OK;
+    if (status == BP_OK && kept < count && kept > 0) {
+        status = source->read(source, row->source.first + count - 1, 1, to + kept - 1);
+    }
+    if (status != BP_OK) {
+        return bp_error_set(feed->error, status, where, "the data cannot be read", source->name);
+    }
+    return check_ids(feed, to, kept);
+}
+
+static bp_status fill_source_lengths(const bp_feed *feed, const feed_row *row,
+                                     const bp_column *column, int32_t *to)
+{
+    const uint64_t count = row_there(row) ? row->source.count : 0;
+    (void)column;
+    to[0] = (int32_t)(count < feed->source_tokens ? count : feed->source_tokens);
+    return BP_OK;
+}
+
 /* Generation alone has something there. */
 static bp_status fill_nothing(const bp_feed *feed, const feed_row *row, const bp_column *column,
                               int32_t *to)
@@ -483,6 +513,8 @@ static bp_status (*const fills[BP_INPUT_KINDS])(const bp_feed *feed, const feed_
     [BP_INPUT_LOGPS] = fill_teacher,
     [BP_INPUT_WEIGHTS] = fill_teacher,
     [BP_INPUT_POSITIONS] = fill_positions,
+    [BP_INPUT_SOURCE] = fill_source,
+    [BP_INPUT_SOURCE_LENGTHS] = fill_source_lengths,
     [BP_INPUT_SLOT_POSITIONS] = fill_nothing,
     [BP_INPUT_SLOTS] = fill_nothing};
 
@@ -499,10 +531,33 @@ static uint32_t inputs_in(const bp_feed *feed, uint64_t tokens)
     return kept > successors(feed) ? (uint32_t)kept - successors(feed) : 0;
 }
 
+/* Where the row itself lies, and, of a text that is made of another, that one. */
+static bp_status find_texts(const bp_feed *feed, uint64_t window, bp_example *row,
+                            bp_example *source)
+{
+    BP_TRY(find_row(feed, window, row));
+    *source = *row;
+    source->count = 0;
+    if (feed->source_tokens == 0) {
+        return BP_OK;
+    }
+    if (row->prompt == 0 || row->prompt >= row->count) {
+        return bp_error_set(feed->error, BP_ERR_DATA, where,
+                            "an example has no two texts, of which one is made of the other",
+                            feed->source->name);
+    }
+    source->count = row->prompt;
+    row->first += row->prompt;
+    row->count -= row->prompt;
+    row->prompt = 0;
+    row->second = 0;
+    return BP_OK;
+}
+
 bp_status bp_feed_length(const bp_feed *feed, uint64_t window, uint32_t *tokens)
 {
-    bp_example row;
-    BP_TRY(find_row(feed, window, &row));
+    bp_example row, source;
+    BP_TRY(find_texts(feed, window, &row, &source));
     *tokens = inputs_in(feed, row.count);
     return BP_OK;
 }
@@ -511,7 +566,7 @@ bp_status bp_feed_length(const bp_feed *feed, uint64_t window, uint32_t *tokens)
 static bp_status load_row(const bp_feed *feed, int32_t *scratch, feed_row *row)
 {
     uint8_t *counts = (uint8_t *)(scratch + feed->sequence + 1);
-    BP_TRY(find_row(feed, row->read.window, &row->at));
+    BP_TRY(find_texts(feed, row->read.window, &row->at, &row->source));
     row->whole = row->at.count;
     BP_TRY(read_row(feed, &row->at, feed->sequence + successors(feed), scratch, counts));
     row->read.inputs = inputs_in(feed, row->at.count);

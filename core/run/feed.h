@@ -173,6 +173,9 @@ struct bp_feed {
     const bp_augment *augment; /* NULL: the inputs are those of the data */
     bp_teacher *teacher;       /* NULL: no step of a spec that learns from one, and
                                   an evaluation's columns stay as they are */
+    uint32_t source_tokens;    /* of an example's first text, which has columns of its own: at most
+                                  so many, its last one among them; the row is the second text. 0:
+                                  examples are rows as they are */
     int32_t padding;           /* the id behind the end of a row; no target, whatever it is */
     uint64_t windows;          /* set by bp_feed_init, as is what follows; */
     uint64_t steps_per_epoch;  /* 0: it was not called, or refused the feed */

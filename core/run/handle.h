@@ -102,6 +102,13 @@ bp_status bp_runtime_evaluate_each(bp_runtime *runtime, const bp_feed *feed, uin
 bp_status bp_runtime_restart(bp_runtime *runtime) BP_MUST_CHECK;
 bp_status bp_runtime_accept(bp_runtime *runtime, const int32_t *ids, uint32_t count) BP_MUST_CHECK;
 
+/* The text that a model with an encoder makes another of, and restart: spec.source ids, of which
+ * the first `count` are the text and the others anything below the vocabulary. They stay the
+ * caller's, and as they are, until there is another source or the runtime is closed. BP_ERR_USAGE:
+ * the plan has no room for so many. */
+bp_status bp_runtime_read_source(bp_runtime *runtime, const int32_t *ids,
+                                 uint32_t count) BP_MUST_CHECK;
+
 /* Before the tokens are accepted that make a text `tokens` long. *again: the model reads a text of
  * that length otherwise from its first token on (longrope), so the caches are empty now, as after
  * restart, and all of the text is to be accepted, in what pieces ever. Else it goes on as it is.

@@ -47,9 +47,11 @@ static void copy_whole(const bp_runtime *runtime, const run_inputs *in, uint8_t 
         const size_t whole = column_bytes(in->batch, column);
         if (in->from[i] != NULL) {
             memcpy(slot + runtime->plan->builder.declared[i].offset, in->from[i],
-                   in->tokens > 0 ? (size_t)in->tokens * bp_input_each(&compile->input[i]) *
-                                        bp_dtype_bytes(column->dtype)
-                                  : whole);
+                   in->tokens == 0 ? whole
+                   : compile->input[i].whole
+                       ? column_bytes(1, column)
+                       : (size_t)in->tokens * bp_input_each(&compile->input[i]) *
+                             bp_dtype_bytes(column->dtype));
         }
     }
 }
@@ -453,10 +455,11 @@ bp_status bp_runtime_rewind(bp_runtime *runtime, uint32_t tokens, bool *kept)
 }
 
 /* Whether so many ids go through prefill: several of one sequence, and the first of all where it
- * leaves what depends on weights alone (layers/nodes/magnitude.c). */
+ * leaves what depends on weights alone (layers/nodes/magnitude.c), or on a source. */
 static bool run_prefills(const bp_runtime *runtime, uint32_t tokens)
 {
-    return tokens > 1 || (runtime->position == 0 && runtime->plan->spec.lora.magnitudes);
+    const bp_spec *spec = &runtime->plan->spec;
+    return tokens > 1 || (runtime->position == 0 && (spec->lora.magnitudes || spec->source > 0));
 }
 
 /* Runs a decode program over the ids that lie in the transfer's memory, and goes on by `tokens`. */
@@ -473,8 +476,12 @@ static bp_status run_tokens(bp_runtime *runtime, uint32_t rows, uint32_t tokens)
     }
     for (uint32_t i = 0; i < runtime->plan->compile.input_count; i++) {
         const bp_input *input = &runtime->plan->compile.input[i];
-        const void *from = input->from == BP_INPUT_EXTENTS ? (void *)extents : runtime->transfer;
-        in.from[i] = input->decodes ? from : NULL;
+        const void *from = input->from == BP_INPUT_EXTENTS  ? (void *)extents
+                           : input->from == BP_INPUT_SOURCE ? (const void *)runtime->source
+                           : input->from == BP_INPUT_SOURCE_LENGTHS
+                               ? (const void *)&runtime->source_length
+                               : runtime->transfer;
+        in.from[i] = input->decodes || input->whole ? from : NULL;
     }
     BP_TRY(run_send(runtime, &block, &in));
     BP_TRY(run(runtime, prefills ? BP_PROGRAM_PREFILL : BP_PROGRAM_DECODE));
@@ -509,6 +516,10 @@ static bp_status check_ids(bp_runtime *runtime, const int32_t *ids, uint32_t cou
         return bp_error_set(&runtime->error, BP_ERR_USAGE, where,
                             "the plan's sequences have slots: bp_runtime_decode_slots", NULL);
     }
+    if (runtime->plan->spec.source > 0 && runtime->source == NULL) {
+        return bp_error_set(&runtime->error, BP_ERR_USAGE, where,
+                            "the model makes a text of another: bp_runtime_read_source", NULL);
+    }
     const uint32_t room = runtime->plan->spec.generate_context - runtime->position;
     if (tokens > room) {
         return bp_error_limit(&runtime->error, BP_ERR_FIT, where,
@@ -534,6 +545,27 @@ static bp_status check_ids(bp_runtime *runtime, const int32_t *ids, uint32_t cou
     runtime->text = text;
     runtime->far = far;
     return BP_OK;
+}
+
+bp_status bp_runtime_read_source(bp_runtime *runtime, const int32_t *ids, uint32_t count)
+{
+    const bp_spec *spec = &runtime->plan->spec;
+    BP_TRY(run_require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
+    if (count > spec->source) {
+        return bp_error_limit(&runtime->error, BP_ERR_USAGE, where,
+                              "the plan has no room for this source", NULL, count, BP_LIMIT_MOST,
+                              spec->source);
+    }
+    for (uint32_t i = 0; i < spec->source; i++) {
+        if ((uint32_t)ids[i] >= spec->config.vocabulary) {
+            return bp_error_limit(&runtime->error, BP_ERR_DATA, where,
+                                  "a token id is not below the model's vocabulary", NULL, ids[i],
+                                  BP_LIMIT_BELOW, spec->config.vocabulary);
+        }
+    }
+    runtime->source = ids;
+    runtime->source_length = (int32_t)count;
+    return bp_runtime_restart(runtime);
 }
 
 /* Logits of `rows` sequences come to the host. */
@@ -627,11 +659,13 @@ bp_status bp_runtime_accept(bp_runtime *runtime, const int32_t *ids, uint32_t co
 {
     BP_TRY(check_ids(runtime, ids, count, count));
     uint32_t taken = 0;
+    bool prefills = false;
     for (uint32_t done = 0; done < count; done += taken) {
+        prefills = run_prefills(runtime, count - done);
         BP_TRY(accept_some(runtime, ids + done, count - done, &taken));
     }
     return receive_logits(
-        runtime, taken > 1 ? runtime->plan->builder.logits : runtime->plan->builder.logits_each, 1);
+        runtime, prefills ? runtime->plan->builder.logits : runtime->plan->builder.logits_each, 1);
 }
 
 bp_status bp_runtime_accept_each(bp_runtime *runtime, const int32_t *ids)

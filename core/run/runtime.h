@@ -75,11 +75,13 @@ struct bp_runtime {
     bp_quantiser quantiser;
     const bp_step_check *step_check; /* NULL: nobody */
     run_decided decided;
-    uint64_t steps;    /* attempted steps */
-    uint64_t skipped;  /* groups without a valid target */
-    uint32_t position; /* tokens in the decode caches */
-    uint32_t text;     /* tokens of the text that they belong to, as far as is known */
-    bool far;          /* they were read as those of a text beyond the model's near_tokens */
+    uint64_t steps;        /* attempted steps */
+    uint64_t skipped;      /* groups without a valid target */
+    uint32_t position;     /* tokens in the decode caches */
+    const int32_t *source; /* spec.source ids, the caller's; NULL: none were read */
+    int32_t source_length; /* how many of them are the text */
+    uint32_t text;         /* tokens of the text that they belong to, as far as is known */
+    bool far;              /* they were read as those of a text beyond the model's near_tokens */
     bool open;
     bool zeroed; /* the arenas' bytes are as they were given, and those were zero */
 };

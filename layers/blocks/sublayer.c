@@ -173,6 +173,20 @@ uint32_t bp_list_attention(const bp_block_list *list, uint32_t in, const bp_atte
     return parts->gated ? attention_gated(list, y, gate, width) : y;
 }
 
+uint32_t bp_list_cross(const bp_block_list *list, const bp_cross *cross, uint32_t queries,
+                       uint64_t rows)
+{
+    bp_block_list source = *list;
+    source.rows = rows;
+    const uint32_t y = bp_list_value(list, "cross", "d_cross", cross->heads * cross->head_width);
+    bp_node *node = bp_list_node(list, BP_NODE_CROSS, queries, y);
+    node->out[1] = bp_list_statistics(list, "cross.lse", cross->heads);
+    node->out[2] = bp_list_value(&source, "source", NULL, bp_cross_width(cross));
+    node->class_of = BP_RECOMPUTE_ATTENTION;
+    node->cross = *cross;
+    return y;
+}
+
 uint32_t bp_list_mlp(const bp_block_list *list, uint32_t in, uint32_t stream,
                      const bp_mlp_parts *parts)
 {

@@ -53,6 +53,10 @@ typedef struct bp_attention_parts {
 /* Attention of `in`, before its projection; times the sigmoid of its gates where they are there. */
 uint32_t bp_list_attention(const bp_block_list *list, uint32_t in, const bp_attention_parts *parts);
 
+/* Attention of queries to an encoder's output of `rows` rows, before its projection. */
+uint32_t bp_list_cross(const bp_block_list *list, const bp_cross *cross, uint32_t queries,
+                       uint64_t rows);
+
 /* A perceptron: a product, a function (bp_hidden_act_node) and a product that joins the stream.
  * names: of the value before the function, behind it, and of the sum, with their gradients. */
 typedef struct bp_mlp_parts {

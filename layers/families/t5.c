@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Encoders of T5 as a chain of stages. */
+/* T5 as a chain of stages: an encoder, and a decoder where there is one. */
 #include "layers/families/t5.h"
 
 #include <math.h>
@@ -10,6 +10,7 @@
 #include "layers/heads/vector.h"
 #include "layers/nodes/inputs.h"
 #include "layers/nodes/publish.h"
+#include "layers/families/t5_whole.h"
 
 BP_FAMILY_CONFIG_FITS(bp_t5_config);
 
@@ -28,6 +29,10 @@ static uint32_t last_norm(const bp_model_config *config)
 
 static uint32_t t5_parameter_count(const bp_model_config *config)
 {
+    if (bp_t5_whole(config)) {
+        const bp_t5_config own = bp_t5_config_of(config);
+        return bp_t5_decoder_first(&own, bp_t5_decoder_layers(&own)) + (own.stack.untied ? 2 : 1);
+    }
     return last_norm(config) + 1 + (config->task == BP_TASK_TOKENS ? 2u : 0u) +
            bp_vector_parameters(config);
 }
@@ -39,13 +44,25 @@ static uint32_t t5_parameter_stage(const bp_model_config *config, uint32_t param
     if (parameter < BP_T5_EMBEDDINGS) {
         return parameter == BP_T5_DISTANCES ? 1 : 0;
     }
+    if (bp_t5_whole(config) && parameter > last_norm(config)) {
+        const uint32_t first = bp_t5_memory_stage(&own) + 2, most = bp_t5_decoder_layers(&own);
+        uint32_t index = 0;
+        while (index < most && parameter >= bp_t5_decoder_first(&own, index + 1)) {
+            index++;
+        }
+        return first + index;
+    }
     const uint32_t block = (parameter - BP_T5_EMBEDDINGS) / bp_t5_block_parameters(&own);
     return block < own.stack.layers ? 1 + block : own.stack.layers + 1;
 }
 
 static void t5_stage_name(const bp_model_config *config, uint32_t stage, char text[32])
 {
-    bp_causal_stage_name(config, stage, "shared", "block.", text);
+    if (bp_t5_whole(config)) {
+        bp_t5_whole_stage_name(config, stage, text);
+    } else {
+        bp_causal_stage_name(config, stage, "shared", "block.", text);
+    }
 }
 
 /* With a classifier the encoder is a part of the model. */
@@ -56,40 +73,74 @@ static const char *t5_prefix(const bp_model_config *config)
 
 /* A random weight's deviation is `factor` by the root of how many numbers it reads, and of queries
  * of a head's width too. */
-static void t5_publish_block(bp_builder *builder, const bp_model_config *config, uint32_t index)
+static void t5_publish_block(bp_builder *builder, const bp_model_config *config, bool decodes,
+                             uint32_t index)
 {
     const bp_t5_config own = bp_t5_config_of(config);
     const uint64_t w = own.stack.width, inner = bp_transformer_inner(&own.stack);
     const uint64_t wide = (uint64_t)own.stack.heads * own.head_width;
     const bool gated = own.perceptron != BP_T5_RELU;
     const double factor = own.stack.initializer_range, range = factor / sqrt((double)w);
+    const double queries = range / sqrt((double)own.head_width);
+    const double leaves = factor / sqrt((double)wide);
+    const bp_publish_row cross[BP_T5_CROSS_PARAMETERS] = {
+        [BP_T5_CROSS_Q] = {"EncDecAttention.q.weight", {wide, w}, BP_INIT_NORMAL, queries},
+        [BP_T5_CROSS_K] = {"EncDecAttention.k.weight", {wide, w}, BP_INIT_NORMAL, range},
+        [BP_T5_CROSS_V] = {"EncDecAttention.v.weight", {wide, w}, BP_INIT_NORMAL, range},
+        [BP_T5_CROSS_O] = {"EncDecAttention.o.weight", {w, wide}, BP_INIT_NORMAL, leaves},
+        [BP_T5_CROSS_NORM] = {"layer_norm.weight", {w, 0}, BP_INIT_ONES, 0.0}};
     const bp_publish_row rows[BP_T5_BLOCK_PARAMETERS] = {
-        [BP_T5_Q] = {"0.SelfAttention.q.weight",
-                     {wide, w},
-                     BP_INIT_NORMAL,
-                     range / sqrt((double)own.head_width)},
-        [BP_T5_K] = {"0.SelfAttention.k.weight", {wide, w}, BP_INIT_NORMAL, range},
-        [BP_T5_V] = {"0.SelfAttention.v.weight", {wide, w}, BP_INIT_NORMAL, range},
-        [BP_T5_O] = {"0.SelfAttention.o.weight",
-                     {w, wide},
-                     BP_INIT_NORMAL,
-                     factor / sqrt((double)wide)},
-        [BP_T5_NORM_1] = {"0.layer_norm.weight", {w, 0}, BP_INIT_ONES, 0.0},
-        [BP_T5_UP] = {gated ? "1.DenseReluDense.wi_1.weight" : "1.DenseReluDense.wi.weight",
+        [BP_T5_Q] = {"SelfAttention.q.weight", {wide, w}, BP_INIT_NORMAL, queries},
+        [BP_T5_K] = {"SelfAttention.k.weight", {wide, w}, BP_INIT_NORMAL, range},
+        [BP_T5_V] = {"SelfAttention.v.weight", {wide, w}, BP_INIT_NORMAL, range},
+        [BP_T5_O] = {"SelfAttention.o.weight", {w, wide}, BP_INIT_NORMAL, leaves},
+        [BP_T5_NORM_1] = {"layer_norm.weight", {w, 0}, BP_INIT_ONES, 0.0},
+        [BP_T5_UP] = {gated ? "DenseReluDense.wi_1.weight" : "DenseReluDense.wi.weight",
                       {inner, w},
                       BP_INIT_NORMAL,
                       range},
-        [BP_T5_DOWN] = {"1.DenseReluDense.wo.weight",
+        [BP_T5_DOWN] = {"DenseReluDense.wo.weight",
                         {w, inner},
                         BP_INIT_NORMAL,
                         factor / sqrt((double)inner)},
-        [BP_T5_NORM_2] = {"1.layer_norm.weight", {w, 0}, BP_INIT_ONES, 0.0},
-        [BP_T5_GATE] = {"1.DenseReluDense.wi_0.weight", {inner, w}, BP_INIT_NORMAL, range}};
+        [BP_T5_NORM_2] = {"layer_norm.weight", {w, 0}, BP_INIT_ONES, 0.0},
+        [BP_T5_GATE] = {"DenseReluDense.wi_0.weight", {inner, w}, BP_INIT_NORMAL, range}};
     char prefix[BP_NAME_BYTES];
-    char *end = bp_name_append(bp_name_append(prefix, t5_prefix(config)), "encoder.block.");
-    bp_name_append(bp_name_append_number(end, index), ".layer.");
+    char *end = bp_name_append(prefix, t5_prefix(config));
+    end = bp_name_append(end, decodes ? "decoder.block." : "encoder.block.");
+    end = bp_name_append(bp_name_append_number(end, index), ".layer.");
+    bp_name_append(end, "0.");
     for (uint32_t i = 0; i < bp_t5_block_parameters(&own); i++) {
+        if (i == BP_T5_UP) {
+            bp_name_append(end, "1.");
+            for (uint32_t k = 0; decodes && k < BP_T5_CROSS_PARAMETERS; k++) {
+                bp_publish_dense(builder, prefix, &cross[k], false,
+                                 k <= BP_T5_CROSS_K ? own.head_width : 0);
+            }
+            bp_name_append(end, decodes ? "2." : "1.");
+        }
         bp_publish_dense(builder, prefix, &rows[i], false, i <= BP_T5_K ? own.head_width : 0);
+    }
+}
+
+/* The decoder: its table of distances, its blocks, its last norm and the head's own table. */
+static void t5_publish_decoder(bp_builder *builder, const bp_model_config *config,
+                               const bp_publish_row *distances)
+{
+    const bp_t5_config own = bp_t5_config_of(config);
+    const uint64_t w = own.stack.width;
+    const bp_publish_row norm = {"decoder.final_layer_norm.weight", {w, 0}, BP_INIT_ONES, 0.0};
+    const bp_publish_row head = {
+        "lm_head.weight", {config->vocabulary, w}, BP_INIT_NORMAL, own.stack.initializer_range};
+    bp_publish_row own_distances = *distances;
+    own_distances.name = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
+    bp_publish_table(builder, "", &own_distances);
+    for (uint32_t i = 0; i < bp_t5_decoder_layers(&own); i++) {
+        t5_publish_block(builder, config, true, i);
+    }
+    bp_publish(builder, "", &norm);
+    if (own.stack.untied) {
+        bp_publish_head(builder, "", &head, BP_HEAD_OUTPUT);
     }
 }
 
@@ -111,9 +162,12 @@ static void t5_parameters(bp_builder *builder, const bp_model_config *config)
     bp_publish_table(builder, prefix, &token);
     bp_publish_table(builder, prefix, &distances);
     for (uint32_t i = 0; i < own.stack.layers; i++) {
-        t5_publish_block(builder, config, i);
+        t5_publish_block(builder, config, false, i);
     }
     bp_publish(builder, prefix, &norm);
+    if (bp_t5_whole(config)) {
+        t5_publish_decoder(builder, config, &distances);
+    }
     if (config->task == BP_TASK_TOKENS) {
         bp_publish_head(builder, "", &weight, BP_HEAD_TASK);
         bp_publish_head(builder, "", &bias, BP_HEAD_TASK);
@@ -127,6 +181,9 @@ static bp_causal t5_describe(const bp_builder *builder)
     const bp_t5_config own = bp_t5_config_of(config);
     const bool tags = config->task == BP_TASK_TOKENS;
     const uint32_t norm = last_norm(config), site = bp_t5_site(own.stack.layers);
+    if (bp_t5_whole(config) && builder->stage > bp_t5_memory_stage(&own)) {
+        return bp_t5_describe_decoder(builder);
+    }
     return (bp_causal){
         .embedding = {.token = BP_T5_TABLE,
                       .position = BP_NO_PARAMETER,
@@ -151,11 +208,15 @@ static bp_status t5_check_task(const bp_spec *spec, bp_error *error)
                             "token-classification",
                             "task");
     }
-    if ((task != BP_TASK_EMBEDDING && task != BP_TASK_TOKENS) || spec->generate_context > 0) {
+    if (task != BP_TASK_EMBEDDING && task != BP_TASK_TOKENS && task != BP_TASK_CAUSAL_LM) {
         return bp_error_set(error, BP_ERR_USAGE, "t5",
-                            "the decoder is not implemented: this is the encoder, which reads in "
-                            "both directions; its tasks are embedding and token-classification",
+                            "the tasks of this family are causal-lm, which makes a text of "
+                            "another, and of its encoder embedding and token-classification",
                             "task");
+    }
+    if (task != BP_TASK_CAUSAL_LM && spec->generate_context > 0) {
+        return bp_error_set(error, BP_ERR_USAGE, "t5",
+                            "the encoder alone writes nothing: that is the task causal-lm", "task");
     }
     return BP_OK;
 }
@@ -173,25 +234,78 @@ static bp_status t5_check(const bp_spec *spec, bp_error *error)
     BP_TRY(bp_ranges_check(ranges, sizeof ranges / sizeof ranges[0], "t5", error));
     BP_TRY(bp_real_ranges_check(&dropout, 1, "t5", error));
     BP_TRY(t5_check_task(spec, error));
+    if (bp_t5_whole(&spec->config)) {
+        return bp_t5_whole_check(spec, error);
+    }
     return bp_vector_check(spec, own.stack.width, "t5", error);
 }
 
 static const bp_causal_family t5_self = {{bp_t5_block_describe}, t5_describe};
+
+static uint32_t t5_stages(const bp_model_config *config)
+{
+    return bp_t5_whole(config) ? bp_t5_whole_stages(config) : bp_causal_stages(config);
+}
+
+static uint32_t t5_variants(const bp_model_config *config, uint32_t stage)
+{
+    return bp_t5_whole(config) ? bp_t5_whole_variants(config, stage)
+                               : bp_causal_variants(config, stage);
+}
+
+static uint32_t t5_memory(const bp_model_config *config)
+{
+    const bp_t5_config own = bp_t5_config_of(config);
+    return bp_t5_whole(config) ? bp_t5_memory_stage(&own) : UINT32_MAX;
+}
+
+static uint32_t t5_inputs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
+{
+    return bp_t5_whole(&spec->config) ? bp_inputs_sources(spec, rows) : bp_inputs_texts(spec, rows);
+}
+
+static uint32_t t5_tapes(bp_builder *builder, const bp_stage_call *call,
+                         const bp_tape_request *request, uint32_t *variants)
+{
+    return bp_t5_whole(&builder->spec->config)
+               ? bp_t5_whole_tapes(builder, call, request, variants)
+               : bp_block_family_tapes(builder, call, request, variants);
+}
+
+static void t5_forward(bp_builder *builder, bp_stage_call *call)
+{
+    if (bp_t5_whole(&builder->spec->config)) {
+        bp_t5_whole_forward(builder, call);
+    } else {
+        bp_causal_forward(builder, call);
+    }
+}
+
+static void t5_backward(bp_builder *builder, bp_stage_call *call)
+{
+    if (bp_t5_whole(&builder->spec->config)) {
+        bp_t5_whole_backward(builder, call);
+    } else {
+        bp_causal_backward(builder, call);
+    }
+}
 
 const bp_model bp_model_t5 = {.name = "t5",
                               .scratch = sizeof(bp_block),
                               .self = &t5_self,
                               .pads = true,
                               .check = t5_check,
-                              .inputs = bp_inputs_texts,
-                              .stages = bp_causal_stages,
+                              .inputs = t5_inputs,
+                              .memory = t5_memory,
+                              .stages = t5_stages,
                               .stage_name = t5_stage_name,
-                              .variants = bp_causal_variants,
-                              .tapes = bp_block_family_tapes,
+                              .variants = t5_variants,
+                              .tapes = t5_tapes,
                               .slot_name = bp_block_family_slot_name,
                               .parameters = t5_parameters,
                               .parameter_count = t5_parameter_count,
                               .parameter_stage = t5_parameter_stage,
-                              .forward = bp_causal_forward,
+                              .forward = t5_forward,
                               .contrast = bp_vector_contrast,
-                              .backward = bp_causal_backward};
+                              .backward = t5_backward,
+                              .decode = bp_t5_whole_decode};

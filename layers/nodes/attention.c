@@ -51,15 +51,17 @@ static void packed_backward(bp_builder *builder, const bp_attention_backward_ope
 }
 
 /* What the table has for each head and distance. */
-static bp_ref bias_of(bp_builder *builder, const bp_attention *attention, bp_purpose purpose)
+static bp_ref bias_of(bp_builder *builder, const bp_attention *attention, uint32_t positions,
+                      bp_purpose purpose)
 {
-    const uint64_t places = 2 * (uint64_t)builder->spec->sequence;
+    const uint64_t places = 2 * (uint64_t)positions;
     const bp_ref bias =
         bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, attention->heads, places, "distances");
-    const bp_relative_bias_scalars scalars = {.sequence = builder->spec->sequence,
+    const bp_relative_bias_scalars scalars = {.sequence = positions,
                                               .heads = attention->heads,
                                               .buckets = (int64_t)attention->buckets,
-                                              .most = (int64_t)attention->distance};
+                                              .most = (int64_t)attention->distance,
+                                              .causal = !attention->bidirectional};
     const bp_relative_bias_operands operands = {
         .bias = bias, .table = bp_build_acquire(builder, attention->bias, purpose)};
     bp_build_relative_bias(builder, &operands, &scalars);
@@ -130,7 +132,7 @@ static void biased_forward(bp_builder *builder, const bp_attention *attention,
         .out = from->out,
         .lse = from->lse,
         .qkv = from->qkv,
-        .bias = bias_of(builder, attention, BP_FOR_FORWARD),
+        .bias = bias_of(builder, attention, builder->spec->sequence, BP_FOR_FORWARD),
         .lengths = from->lengths,
         .step = from->step,
         .work = BP_ABSENT};
@@ -154,7 +156,7 @@ static void biased_backward(bp_builder *builder, const bp_attention *attention,
         .qkv = from->qkv,
         .out = from->out,
         .lse = from->lse,
-        .bias = bias_of(builder, attention, BP_FOR_BACKWARD),
+        .bias = bias_of(builder, attention, builder->spec->sequence, BP_FOR_BACKWARD),
         .lengths = from->lengths,
         .step = from->step,
         .work = BP_ABSENT};
@@ -165,7 +167,8 @@ static void biased_backward(bp_builder *builder, const bp_attention *attention,
                                                   .sequence = builder->spec->sequence,
                                                   .heads = attention->heads,
                                                   .buckets = (int64_t)attention->buckets,
-                                                  .most = (int64_t)attention->distance};
+                                                  .most = (int64_t)attention->distance,
+                                                  .causal = !attention->bidirectional};
         const bp_relative_bias_backward_operands table = {
             .d_table = bp_build_gradient(builder, attention->bias, &sums.accumulate),
             .d_bias = operands.d_bias};
@@ -265,6 +268,22 @@ static void decode_with_sinks(bp_builder *builder, const bp_attention *attention
     bp_build_release(builder, attention->sinks);
 }
 
+/* And those with a table of distances. */
+static void decode_with_bias(bp_builder *builder, const bp_attention *attention,
+                             const bp_attention_decode_operands *from,
+                             const bp_attention_decode_scalars *scalars)
+{
+    const bp_attention_biased_decode_operands operands = {
+        .out = from->out,
+        .k_cache = from->k_cache,
+        .v_cache = from->v_cache,
+        .qkv = from->qkv,
+        .bias = bias_of(builder, attention, builder->spec->generate_context, BP_FOR_FORWARD),
+        .step = from->step,
+        .work = BP_ABSENT};
+    bp_build_op(builder, BP_KERNEL_attention_biased_decode, 1, (const bp_ref *)&operands, scalars);
+}
+
 static void slots_with_sinks(bp_builder *builder, const bp_attention *attention,
                              const bp_attention_slots_operands *from,
                              const bp_attention_slots_scalars *scalars)
@@ -349,6 +368,8 @@ void bp_attention_decode(bp_builder *builder, const bp_attention *attention, bp_
         .work = BP_ABSENT};
     if (attention->sunk) {
         decode_with_sinks(builder, attention, &operands, &scalars);
+    } else if (attention->buckets > 0) {
+        decode_with_bias(builder, attention, &operands, &scalars);
     } else {
         bp_build_attention_decode(builder, &operands, &scalars);
     }

@@ -148,6 +148,24 @@ uint32_t bp_inputs_pairs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
     return count + 1;
 }
 
+uint32_t bp_inputs_sources(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
+{
+    const uint32_t count = bp_inputs_windows(spec, rows);
+    rows[count] = (bp_input){.name = "source",
+                             .from = BP_INPUT_SOURCE,
+                             .dtype = BP_I32,
+                             .rank = 1,
+                             .shape = {spec->source},
+                             .below = spec->config.vocabulary,
+                             .whole = true};
+    rows[count + 1] = (bp_input){.name = "source_lengths",
+                                 .from = BP_INPUT_SOURCE_LENGTHS,
+                                 .dtype = BP_I32,
+                                 .below = (uint64_t)spec->source + 1,
+                                 .whole = true};
+    return count + 2;
+}
+
 uint32_t bp_inputs_numbers(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
 {
     rows[0] = (bp_input){.name = "numbers",

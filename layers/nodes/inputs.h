@@ -24,6 +24,9 @@ uint32_t bp_inputs_pairs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX]);
 /* How many tokens each sample has. */
 bp_input bp_inputs_lengths(const bp_spec *spec);
 
+/* Windows of tokens, each with the text that its text is made of. */
+uint32_t bp_inputs_sources(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX]);
+
 /* Rows of numbers, each with one label. */
 uint32_t bp_inputs_numbers(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX]);
 

@@ -16,6 +16,7 @@
 #include "core/ops/activation.h"
 #include "layers/nodes/attention.h"
 #include "layers/images/batch_norm.h"
+#include "layers/nodes/cross.h"
 #include "layers/nodes/delta.h"
 #include "layers/nodes/embedding.h"
 #include "layers/nodes/experts.h"
@@ -80,6 +81,10 @@ typedef enum bp_node_kind {
     BP_NODE_SHORT_CONV, /* x -> silu of a convolution along places */
     BP_NODE_DELTA,      /* qkv, gates -> what states give; its rows may be heads */
 
+    /* Of decoders: node_cross.c. */
+    BP_NODE_CROSS, /* q -> y, log-sum-exp, keys and values of builder->memory:
+                      layers/nodes/cross.h */
+
     /* Of pieces of time: node_pieces.c. */
     BP_NODE_EMBEDDING, /* -> x, of builder->input[BP_INPUT_IDS]: layers/nodes/embedding.h */
     BP_NODE_RECURRENT, /* x, boundary -> states, saved, the next boundary:
@@ -121,6 +126,7 @@ typedef struct bp_node {
     bp_rotary rotary;
     uint64_t heads; /* BP_NODE_ROTARY: how many of a row's heads turn; BP_NODE_REGROUP: heads */
     bp_attention attention;
+    bp_cross cross;
     bp_residual residual;
     bp_activation activation;
     bp_gate gate;   /* BP_NODE_SWIGLU, BP_NODE_GATED: f */

@@ -120,7 +120,7 @@ static void delta_backward(block_run *run, const bp_node *node)
     node_take_gradient(run, node->in[1], call.d_gates);
 }
 
-const node_row node_delta_rows[BP_NODE_EMBEDDING - BP_NODE_SPLIT] = {
+const node_row node_delta_rows[BP_NODE_CROSS - BP_NODE_SPLIT] = {
     [0] = {.name = "split",
            .inputs = 1,
            .fits = split_fits,

@@ -492,7 +492,8 @@ const node_row *node_row_of(const bp_node *node)
     return node->kind < BP_NODE_GATED         ? &rows[node->kind]
            : node->kind < BP_NODE_ROUTE       ? &node_gate_rows[node->kind - BP_NODE_GATED]
            : node->kind < BP_NODE_SPLIT       ? &node_experts_rows[node->kind - BP_NODE_ROUTE]
-           : node->kind < BP_NODE_EMBEDDING   ? &node_delta_rows[node->kind - BP_NODE_SPLIT]
+           : node->kind < BP_NODE_CROSS       ? &node_delta_rows[node->kind - BP_NODE_SPLIT]
+           : node->kind < BP_NODE_EMBEDDING   ? &node_cross_rows[node->kind - BP_NODE_CROSS]
            : node->kind < BP_NODE_CONVOLUTION ? &node_piece_rows[node->kind - BP_NODE_EMBEDDING]
                                               : &node_image_rows[node->kind - BP_NODE_CONVOLUTION];
 }

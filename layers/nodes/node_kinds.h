@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of kinds of nodes, and the emission that their functions work in: between block.c,
  * block_backward.c, block_keep.c, node_kinds.c, node_gates.c, node_experts.c, node_delta.c,
- * node_pieces.c and node_images.c. */
+ * node_cross.c, node_pieces.c and node_images.c. */
 #ifndef BP_LAYERS_NODE_KINDS_H
 #define BP_LAYERS_NODE_KINDS_H
 
@@ -171,11 +171,12 @@ uint32_t block_frontier(const block_costs *costs, block_kept *sets, uint32_t lim
 #define READS_INPUT(i)  ((uint32_t)1 << (i))
 #define READS_OUTPUT(i) ((uint32_t)1 << (8 + (i)))
 
-/* Rows of the kinds from BP_NODE_GATED, BP_NODE_ROUTE, BP_NODE_SPLIT, BP_NODE_EMBEDDING and
- * BP_NODE_CONVOLUTION on. */
+/* Rows of the kinds from BP_NODE_GATED, BP_NODE_ROUTE, BP_NODE_SPLIT, BP_NODE_CROSS,
+ * BP_NODE_EMBEDDING and BP_NODE_CONVOLUTION on. */
 extern const node_row node_gate_rows[BP_NODE_ROUTE - BP_NODE_GATED];
 extern const node_row node_experts_rows[BP_NODE_SPLIT - BP_NODE_ROUTE];
-extern const node_row node_delta_rows[BP_NODE_EMBEDDING - BP_NODE_SPLIT];
+extern const node_row node_delta_rows[BP_NODE_CROSS - BP_NODE_SPLIT];
+extern const node_row node_cross_rows[BP_NODE_EMBEDDING - BP_NODE_CROSS];
 extern const node_row node_piece_rows[BP_NODE_CONVOLUTION - BP_NODE_EMBEDDING];
 extern const node_row node_image_rows[BP_NODE_KIND_COUNT - BP_NODE_CONVOLUTION];
 

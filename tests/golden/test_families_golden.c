@@ -91,7 +91,7 @@ static const char *const named[] = {"llama_one_head",
                                     "bert_pairs",
                                     "bert_pairs_regression",
                                     "lora_bert"};
-enum { NAMED = sizeof named / sizeof named[0], CASES_MAX = 256, NAME_BYTES = 96 };
+enum { NAMED = sizeof named / sizeof named[0], CASES_MAX = 320, NAME_BYTES = 96 };
 
 /* These, and every file of tests/golden/families, which says itself what its model is. */
 static char cases[CASES_MAX][NAME_BYTES];
@@ -179,7 +179,7 @@ static bool reads_a_stream(const char *name)
 {
     family_case ref;
     family_open(&ref, name);
-    const bool stream = ref.labels == NULL;
+    const bool stream = ref.labels == NULL && ref.prompts == NULL;
     family_close(&ref);
     return stream;
 }
@@ -211,6 +211,49 @@ static void test_logits(void **state)
         check_logits(cases[i], 5);
         check_logits(cases[i], 100);
     }
+}
+
+/* The first sample's source is read, then its other text token by token, or at once. */
+static void check_written(const char *name, uint32_t at_once)
+{
+    static int32_t source[256];
+    family_case ref;
+    model_fixture r;
+    family_open(&ref, name);
+    ref.spec.generate_context = ref.spec.sequence;
+    ref.spec.device_options.variant = NULL;
+    assert_true(ref.spec.source <= 256);
+    family_model_fixture(&ref, &r);
+    reference_weights(&ref.file, &r);
+    const uint32_t length = (uint32_t)ref.prompts[0];
+    memset(source, 0, sizeof source);
+    memcpy(source, ref.tokens, length * sizeof *source);
+    assert_int_equal(bp_runtime_accept(&r.runtime, ref.tokens + length, 1), BP_ERR_USAGE);
+    assert_int_equal(bp_runtime_read_source(&r.runtime, source, ref.spec.source + 1), BP_ERR_USAGE);
+    assert_int_equal(bp_runtime_read_source(&r.runtime, source, length), BP_OK);
+    reference_first_logits(&ref.file, &r, ref.tokens + length, (uint32_t)ref.lengths[0], at_once);
+    model_fixture_close(&r);
+    family_close(&ref);
+}
+
+/* verifies layers-2.7756 */
+static void test_written(void **state)
+{
+    uint32_t found = 0;
+    (void)state;
+    for (size_t i = 0; i < case_count; i++) {
+        family_case ref;
+        family_open(&ref, cases[i]);
+        const bool writes = ref.prompts != NULL && ref.spec.lora.rank == 0;
+        family_close(&ref);
+        if (writes) {
+            found++;
+            check_written(cases[i], 1);
+            check_written(cases[i], 3);
+            check_written(cases[i], 100);
+        }
+    }
+    assert_true(found > 0);
 }
 
 /* A text that grows past the length at which its model reads it otherwise is accepted again. */
@@ -286,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_gradients), cmocka_unit_test(test_gradients_otherwise),
         cmocka_unit_test(test_curves),    cmocka_unit_test(test_logits),
         cmocka_unit_test(test_long_text), cmocka_unit_test(test_kept_logits),
+        cmocka_unit_test(test_written),
     };
     return cmocka_run_group_tests(tests, find_cases, NULL);
 }

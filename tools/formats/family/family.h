@@ -108,6 +108,8 @@ typedef struct bp_family {
     const char *judge_class;    /* of samples; NULL: a classifier has no class to be saved as */
     const char *token_class;    /* of tokens; NULL, as the next: it has none */
     const char *answer_class;
+    const char *whole_class; /* of what makes a text of another, the task causal-lm, where
+                                language_class is the class of its encoder */
 
     /* Resolves what one value means by another, after all were read. NULL: nothing. */
     void (*resolve)(bp_model_config *config);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Encoders of T5 and mT5: transformers' configuration_t5.py, configuration_mt5.py and
- * modeling_t5.py. Files of whole models are read too, without their decoders. */
+/* T5 and mT5: transformers' configuration_t5.py, configuration_mt5.py and modeling_t5.py. Of whole
+ * models encoders are read too, without their decoders. */
 #include "layers/families/t5.h"
 
 #include "tools/formats/family/family_rows.h"
@@ -10,14 +10,37 @@
 /* Distances have no end, so that texts are as long as they may be here. */
 static void family_t5_resolve(bp_model_config *config)
 {
+    bp_t5_config own = bp_t5_config_of(config);
     config->positions = 1u << 20;
+    /* A head of its own and outputs that are not scaled go together: transformers 4 says the one,
+     * transformers 5 the other. */
+    own.stack.untied = own.stack.untied || !own.scaled;
+    own.scaled = !own.stack.untied;
+    bp_family_config_set(config, &own, sizeof own);
+}
+
+/* All have a head of their own, whatever a file says; transformers passes it over as well. */
+static void family_mt5_resolve(bp_model_config *config)
+{
+    bp_t5_config own = bp_t5_config_of(config);
+    own.stack.untied = true;
+    bp_family_config_set(config, &own, sizeof own);
+    family_t5_resolve(config);
 }
 
 #define T5_ROWS(vocabulary_, inner_, heads_, layers_, perceptron_)                                 \
     ROW_CLASSES, ROW_REAL("classifier_dropout", T5(classifier_dropout), 1.0, 0.0, DROPOUT),        \
         ROW_COUNT("d_ff", STACK(inner), INNER_MOST, inner_, INNER),                                \
         ROW_COUNT("d_kv", T5(head_width), HEADS_MOST, 64, HEAD_WIDTH),                             \
-        ROW_COUNT("d_model", STACK(width), WIDTH_MOST, 512, WIDTH),                                \
+        ROW_COUNT("d_model", STACK(width), WIDTH_MOST, 512, WIDTH), {"decoder_start_token_id",     \
+                                                                     BP_ROW_COUNT,                 \
+                                                                     BP_ROLE_NONE,                 \
+                                                                     0,                            \
+                                                                     T5(start_token),              \
+                                                                     0,                            \
+                                                                     INT32_MAX,                    \
+                                                                     0,                            \
+                                                                     NULL},                        \
         ROW_REAL("dropout_rate", STACK(residual_dropout), 1.0, 0.1, DROPOUT),                      \
         ROW_REAL("dropout_rate", STACK(embedding_dropout), 1.0, 0.1, DROPOUT),                     \
         ROW_REAL("dropout_rate", STACK(attention_dropout), 1.0, 0.1, DROPOUT),                     \
@@ -26,6 +49,7 @@ static void family_t5_resolve(bp_model_config *config)
         ROW_REAL("initializer_factor", STACK(initializer_range), 1e6, 1.0, INITIAL),               \
         ROW_FIXED("is_decoder", FALSE, NULL, 0),                                                   \
         ROW_REAL("layer_norm_epsilon", STACK(norm_epsilon), 1.0, 1e-6, NONE), ROW_TYPE,            \
+        ROW_COUNT_NULL("num_decoder_layers", T5(decoder_layers), LAYERS_MOST, 0, NONE, 0),         \
         ROW_COUNT("num_heads", STACK(heads), HEADS_MOST, heads_, HEADS),                           \
         ROW_COUNT("num_layers", STACK(layers), LAYERS_MOST, layers_, LAYERS),                      \
         ROW_COUNT("relative_attention_max_distance", T5(distance), POSITIONS_MOST, 128, NONE),     \
@@ -38,7 +62,8 @@ static void family_t5_resolve(bp_model_config *config)
          256,                                                                                      \
          32,                                                                                       \
          NULL},                                                                                    \
-        ROW_LABELS, ROW_PROBLEM, ROWS_TEXT(vocabulary_, -1, 1, 0),                                 \
+        ROW_FLAG("scale_decoder_outputs", T5(scaled), 1), ROW_TIED(STACK(untied), 0), ROW_LABELS,  \
+        ROW_PROBLEM, ROWS_TEXT(vocabulary_, -1, 1, 0),                                             \
         ROW_ALIAS("head_dim", T5(head_width), HEADS_MOST),                                         \
         ROW_ALIAS("hidden_size", STACK(width), WIDTH_MOST),                                        \
         ROW_ALIAS("num_attention_heads", STACK(heads), HEADS_MOST),                                \
@@ -68,22 +93,24 @@ static const char *const ignored[] = {
 };
 
 static const bp_tensor_twin twins[] = {
+    {"lm_head.weight", "shared.weight", "lm_head.weight"},
+    {"decoder.embed_tokens.weight", "shared.weight", "transformer.shared.weight"},
     {"encoder.embed_tokens.weight", "shared.weight", "transformer.shared.weight"},
     {"transformer.encoder.embed_tokens.weight", "transformer.shared.weight", "shared.weight"},
 };
 
 static const char all_linear[] = "[\"q\", \"k\", \"v\", \"o\", \"wi\", \"wi_0\", \"wi_1\", \"wo\"]";
 
-#define T5_FAMILY(name_, class_, rows_)                                                            \
+#define T5_FAMILY(name_, class_, rows_, resolve_)                                                  \
     {                                                                                              \
         .model_type = (name_), .model = &bp_model_t5, .rows = (rows_),                             \
         .row_count = ROWS_COUNT(rows_), .task = BP_TASK_EMBEDDING,                                 \
         .language_class = class_ "EncoderModel", .token_class = class_ "ForTokenClassification",   \
-        .resolve = family_t5_resolve,                                                              \
+        .whole_class = class_ "ForConditionalGeneration", .resolve = (resolve_),                   \
         .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored),                         \
                    twins, ROWS_COUNT(twins)},                                                      \
         .adapter_targets = "q,v", .all_linear = all_linear                                         \
     }
 
-const bp_family bp_family_t5 = T5_FAMILY("t5", "T5", t5_rows);
-const bp_family bp_family_mt5 = T5_FAMILY("mt5", "MT5", mt5_rows);
+const bp_family bp_family_t5 = T5_FAMILY("t5", "T5", t5_rows, family_t5_resolve);
+const bp_family bp_family_mt5 = T5_FAMILY("mt5", "MT5", mt5_rows, family_mt5_resolve);

@@ -189,6 +189,7 @@ static bp_status take_members(reading *r, bool first)
 static void resolve_task(reading *r)
 {
     bp_model_config *config = &r->config;
+    config->task = r->writes ? BP_TASK_CAUSAL_LM : config->task;
     if (!r->judges && (config->task < BP_TASK_CLASSES || config->task == BP_TASK_EMBEDDING)) {
         return;
     }

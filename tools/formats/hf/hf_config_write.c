@@ -57,7 +57,9 @@ static void put_class(bp_json_writer *json, const bp_row *row, const bp_model_co
         put_base_class(json, family->language_class);
     } else {
         bp_json_put_text(json, NULL,
-                         task < BP_TASK_CLASSES         ? family->language_class
+                         task == BP_TASK_CAUSAL_LM && family->whole_class != NULL
+                             ? family->whole_class
+                         : task < BP_TASK_CLASSES       ? family->language_class
                          : bp_task_scores_samples(task) ? family->judge_class
                          : task == BP_TASK_TOKENS       ? family->token_class
                                                         : family->answer_class);

@@ -359,6 +359,7 @@ static bp_status take_class(bp_hf_reading *r, const bp_row *row, const bp_json_e
             r->judge = classes[i].task;
         }
     }
+    r->writes = r->family->whole_class != NULL && strcmp(event->text, r->family->whole_class) == 0;
     static const char model[] = "Model"; /* BertModel; GPT2LMHeadModel has a head */
     r->bare = event->length >= sizeof model - 1 && strstr(event->text, "Head") == NULL &&
               strcmp(event->text + event->length - (sizeof model - 1), model) == 0;
