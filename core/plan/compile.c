@@ -942,6 +942,9 @@ static void write_backward(bp_compile *compile, bp_builder *builder, const bp_ac
     for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
         call.tape[i] = tape[i];
     }
+    if (action->stage + 1 == compile->stages && memory_stage(builder) != UINT32_MAX) {
+        gradients[memory_stage(builder) + 1] = BP_ABSENT; /* a second backward has left one */
+    }
     bp_ref *d_memory = memory_enter(compile, builder, action->stage, micro);
     builder->spec->model->backward(builder, &call);
     compile_offload_gradients(builder);

@@ -283,10 +283,11 @@ bp_status bp_t5_whole_check(const bp_spec *spec, bp_error *error)
         {spec->lora.magnitudes && spec->generate_context > 0, "use-dora",
          "adapters with magnitudes are merged before this model generates"},
     };
-    const bp_range ranges[] = {{"max-source-length", spec->source, 1, 1u << 20},
-                               {"num_decoder_layers", own.decoder_layers, 0, 1u << 12},
-                               {"decoder_start_token_id", own.start_token, 0,
-                                (uint64_t)spec->config.vocabulary - 1}};
+    const bp_range ranges[] = {
+        {"max-source-length", spec->source, 1, 1u << 20},
+        {"relative_attention_max_distance", own.distance, (uint64_t)own.buckets / 2 + 1, 1u << 24},
+        {"num_decoder_layers", own.decoder_layers, 0, 1u << 12},
+        {"decoder_start_token_id", own.start_token, 0, (uint64_t)spec->config.vocabulary - 1}};
     BP_TRY(bp_ranges_check(ranges, sizeof ranges / sizeof ranges[0], "t5", error));
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         if (refused[i].asked) {

@@ -236,6 +236,39 @@ static void check_written(const char *name, uint32_t at_once)
     family_close(&ref);
 }
 
+/* The likeliest tokens, each read before the next, are those of transformers' generate. */
+static void check_greedy(const char *name)
+{
+    static int32_t source[256];
+    family_case ref;
+    model_fixture r;
+    size_t bytes = 0;
+    family_open(&ref, name);
+    ref.spec.generate_context = ref.spec.sequence;
+    ref.spec.device_options.variant = NULL;
+    family_model_fixture(&ref, &r);
+    reference_weights(&ref.file, &r);
+    int32_t *greedy = golden_tensor(&ref.file, "greedy", &bytes);
+    const uint32_t length = (uint32_t)ref.prompts[0];
+    memset(source, 0, sizeof source);
+    memcpy(source, ref.tokens, length * sizeof *source);
+    assert_int_equal(bp_runtime_read_source(&r.runtime, source, length), BP_OK);
+    int32_t last = ref.tokens[length];
+    for (size_t i = 0; i < bytes / sizeof *greedy; i++) {
+        const uint32_t vocabulary = ref.spec.config.vocabulary;
+        uint32_t best = 0;
+        assert_int_equal(bp_runtime_accept(&r.runtime, &last, 1), BP_OK);
+        for (uint32_t v = 1; v < vocabulary; v++) {
+            best = r.runtime.logits_host[v] > r.runtime.logits_host[best] ? v : best;
+        }
+        assert_int_equal(best, greedy[i]);
+        last = greedy[i];
+    }
+    free(greedy);
+    model_fixture_close(&r);
+    family_close(&ref);
+}
+
 /* verifies layers-2.7756 */
 static void test_written(void **state)
 {
@@ -251,6 +284,7 @@ static void test_written(void **state)
             check_written(cases[i], 1);
             check_written(cases[i], 3);
             check_written(cases[i], 100);
+            check_greedy(cases[i]);
         }
     }
     assert_true(found > 0);

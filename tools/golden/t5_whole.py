@@ -7,6 +7,7 @@ files of tools/golden/families.py, with their config.json in the tensor `config`
   prompts  int32  (samples) tokens of the source
   lengths  int32  (samples) labels
   source   int32  what sources are padded to
+  greedy   int32  the likeliest tokens of the first source, one after the other
 
 Run from the repository root: tools/golden/t5_whole.py (needs torch, transformers, peft, numpy, safetensors; written with torch
 2.15, transformers 5.24 and peft 0.21; some seconds on one core).
@@ -83,6 +84,12 @@ def whole(name, v, prompts, lengths, seed, old=False):
     tensors = {"tokens": np.array(sum(rows, []), np.int32), "prompts": np.array(prompts, np.int32),
                "lengths": np.array(lengths, np.int32), "source": np.array([v["source"]], np.int32),
                "logits": logits.reshape(-1, logits.shape[-1]), "config": np.frombuffer(json.dumps(written).encode(), np.uint8)}
+    if not v.get("rank"): # before the weights move
+        first = dict(input_ids=ids[:1, : prompts[0]], attention_mask=mask[:1, : prompts[0]])
+        greedy = model.eval().generate(**first, max_new_tokens=v["sequence"] - 1, do_sample=False, num_beams=1, use_cache=False,
+                                       decoder_start_token_id=start, eos_token_id=None, pad_token_id=v["pad"])
+        tensors["greedy"] = greedy[0, 1:].numpy().astype(np.int32)
+        model.train()
     families.finish("families/" + name, model, losses, v, tensors)
 
 

@@ -34,7 +34,9 @@ typedef struct measure {
     bool named_only;      /* only the variants that selective:NAMES names */
     bp_chain_stage whole; /* the stage measured last, with all its variants */
     uint32_t whole_named; /* how many of them have names, or keep nothing */
-    uint64_t before;      /* bytes of the boundary before the stage, and of the one behind it */
+    uint64_t memory;      /* bytes of bp_model.memory's output, and the trial's fake one */
+    uint32_t memory_buffer;
+    uint64_t before; /* bytes of the boundary before the stage, and of the one behind it */
     uint64_t behind;
 } measure;
 
@@ -89,6 +91,20 @@ static void begin_bare_fixture(measure *m)
     m->builder.shared_second = m->shared_second;
 }
 
+/* What stages read beside what they follow, and its gradient, which those behind have begun. */
+static void trial_memory(measure *m, uint32_t stage)
+{
+    const bp_model *model = m->spec->model;
+    const uint32_t maker = model->memory != NULL ? model->memory(&m->spec->config) : UINT32_MAX;
+    const bool reads = maker != UINT32_MAX && stage > maker;
+    m->memory = stage == maker + 1 ? m->before : m->memory;
+    m->builder.memory = reads ? fake(m, BP_CLASS_TAPE, m->memory, "memory") : BP_ABSENT;
+    m->memory_buffer = reads ? m->builder.memory.buffer : BP_NO_BUFFER;
+    m->builder.memory_wanted = reads && m->compile.first <= maker;
+    m->builder.d_memory =
+        m->builder.memory_wanted ? fake(m, BP_CLASS_WORKSPACE, m->memory, "d_memory") : BP_ABSENT;
+}
+
 static bp_stage_call trial_call(measure *m, uint32_t stage, uint32_t variant)
 {
     bp_stage_call call = {.stage = stage, .variant = variant};
@@ -100,6 +116,7 @@ static bp_stage_call trial_call(measure *m, uint32_t stage, uint32_t variant)
     if (stage > 0) {
         call.input = fake(m, BP_CLASS_TAPE, m->before, "input");
     }
+    trial_memory(m, stage);
     m->input = call.input.buffer;
     return call;
 }
@@ -151,7 +168,8 @@ static void count_live(measure *m)
     for (uint32_t i = m->mark.buffers; i < m->graph.used.buffers; i++) {
         const bp_buffer *buffer = &m->graph.buffers[i];
         const bool lives = buffer->lower < buffer->upper && buffer->lower < ticks &&
-                           i != m->input && buffer->space == BP_SPACE_DEVICE;
+                           i != m->input && i != m->memory_buffer &&
+                           buffer->space == BP_SPACE_DEVICE;
         const uint64_t bytes = lives ? bp_report_rounded(&m->graph, buffer) : 0;
         if (lives) {
             m->live[buffer->lower] += bytes;
@@ -190,7 +208,7 @@ static uint64_t tape_bytes(const measure *m)
     uint64_t bytes = 0;
     for (uint32_t i = m->mark.buffers; i < m->graph.used.buffers; i++) {
         const bp_buffer *buffer = &m->graph.buffers[i];
-        bool stream = i == m->input || i == m->output || i == m->d_output;
+        bool stream = i == m->input || i == m->output || i == m->d_output || i == m->memory_buffer;
         bool crosses = buffer->lower < m->backward && buffer->upper > m->backward;
         bytes += crosses && !stream ? bp_report_rounded(&m->graph, buffer) : 0;
     }

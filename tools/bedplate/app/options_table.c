@@ -164,6 +164,11 @@ static const option table[] = {
     {"max-seq-length", OPTION_COUNT, SHAPES | COMMAND_EVAL | COMMAND_EMBED | COMMAND_DISTILL,
      AT(sequence), 0, 1 << 24, "0", "N", true,
      "the length of a sequence in tokens; 0: the model's n_positions, at most 1024"},
+    {"max-source-length", OPTION_COUNT, SHAPES | COMMAND_EVAL, AT(source), 0, 1 << 20, "0", "N",
+     true,
+     "the length in tokens of the text of which a model with an encoder and a decoder makes "
+     "another, "
+     "whose length --max-seq-length is; 0: as long"},
     {"length-buckets", OPTION_TEXT, READS_VECTORS, AT(length_buckets), 0, 0, "auto", BUCKETS_WORDS,
      false,
      "the lengths for which programs are planned, if samples are padded. Each micro-batch runs the "

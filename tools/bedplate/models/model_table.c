@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Models by name, and tasks. */
+#include "layers/families/t5.h"
 #include "tools/bedplate/models/model_table.h"
 
 #include <stdio.h>
@@ -117,6 +118,17 @@ static bp_task task_of(const settings *set, const bp_model_config *config)
         }
     }
     return config->task;
+}
+
+bool model_makes_texts(const bp_model_config *config)
+{
+    return config->task == BP_TASK_CAUSAL_LM && config->family != NULL &&
+           config->family->whole_class != NULL;
+}
+
+uint32_t model_start_token(const bp_model_config *config)
+{
+    return model_makes_texts(config) ? bp_t5_config_of(config).start_token : 0;
 }
 
 bp_status model_task(const settings *set, bp_model_config *config, bp_error *error)

@@ -25,6 +25,11 @@ bp_status model_task(const settings *set, bp_model_config *config, bp_error *err
 /* Whether a row's label is a number: a regression's, or how relevant a text is. */
 bool model_task_is_number(bp_task task);
 
+/* Whether the model makes a text of another, by an encoder and a decoder; and what its texts begin
+ * with, 0 of others. */
+bool model_makes_texts(const bp_model_config *config);
+uint32_t model_start_token(const bp_model_config *config);
+
 /* The word of --task for a bp_task; "unknown" beyond them. */
 const char *model_task_word(uint32_t task);
 

@@ -401,6 +401,8 @@ static bp_status fill_spec(session *s)
     shard_resolve(set, spec);
     spec->virtual_ranks = lanes_of(set, spec->ranks);
     spec->sequence = sequence_of(s);
+    spec->source = model_makes_texts(&spec->config) && set->source == 0 ? spec->sequence
+                                                                        : (uint32_t)set->source;
     cut_time(s);
     spec->loss_rows = (uint32_t)set->loss_rows;
     spec->sequence_chunk = set->sequence_chunk != OPTION_AUTO ? (uint32_t)set->sequence_chunk : 0;

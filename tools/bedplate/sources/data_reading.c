@@ -121,6 +121,7 @@ static bp_documents documents_of(const session *s)
                           .names = &s->names,
                           .may_lack = s->set->predictions != NULL,
                           .reading = data_reading(s->set),
+                          .sources = s->spec.source > 0,
                           .first_only = true};
 }
 

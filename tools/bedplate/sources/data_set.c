@@ -119,6 +119,7 @@ bp_feed data_set_feed(const data_set *set, const session *s, bp_source *part)
                      .pairs = spec->preference.kind != BP_PREFERENCE_NONE,
                      .prompts = spec->preference.nll > 0.0,
                      .masking = masking_of(set, spec),
+                     .source_tokens = spec->source,
                      .padding = inside ? (int32_t)padding : 0};
 }
 
@@ -144,6 +145,12 @@ static bp_status source_check(data_files *files, session *s)
     bool bare = format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || format == BP_DATA_TEXT;
     if (bare && data_learns_rows(&s->spec.config)) {
         return data_lacks_labels(files, s);
+    }
+    if (s->spec.source > 0 && format != BP_DATA_JSONL && format != BP_DATA_TOKENS) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "the model makes a text of another: JSON lines of `source` and "
+                            "`target`, or `prompt` and `completion`",
+                            files->source->name);
     }
     const bool texts = bp_feed_labels(s->spec.config.task) == BP_LABELS_TEXTS;
     if (texts && (format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || is_rows(format))) {
@@ -203,8 +210,8 @@ static bp_status open_source(data_set *set, data_files *files, session *s, const
     if (format == BP_DATA_TEXT && s->run_tokenizer.kind == TOKENIZER_BYTES) {
         return BP_OK;
     }
-    bool conversations;
-    BP_TRY(data_conversations_are(files, s, &conversations));
+    bool conversations = false;
+    BP_TRY(s->spec.source > 0 ? BP_OK : data_conversations_are(files, s, &conversations));
     return conversations ? data_conversations_open(set, files, s, name)
                          : data_tokenise(set, files, s, name);
 }
@@ -357,7 +364,7 @@ static bp_status files_first(data_files *files, session *s, bool *stream)
 {
     const bp_data_format format = files->data.format;
     const bp_task task = s->spec.config.task;
-    bool conversations;
+    bool conversations = false;
     *stream = format == BP_DATA_LLMC || format == BP_DATA_NANOGPT;
     if (s->spec.config.vocabulary == 0) {
         return data_numbers_first(files, s);
@@ -370,7 +377,7 @@ static bp_status files_first(data_files *files, session *s, bool *stream)
         return task == BP_TASK_ANSWERS ? data_answered_tokenizer(files, s)
                                        : data_tagged_first(files, s);
     }
-    BP_TRY(data_conversations_are(files, s, &conversations));
+    BP_TRY(s->spec.source > 0 ? BP_OK : data_conversations_are(files, s, &conversations));
     return conversations ? data_conversations_check(files, s)
                          : data_reading_first(s, files, stream);
 }

@@ -649,6 +649,9 @@ static bool task_reads(const task_look *look, const char *word)
     if (columns && strcmp(word, "token-classification") == 0) {
         return true; /* columns of words and tags look like any others */
     }
+    if (model_makes_texts(&look->s.spec.config) && strcmp(word, "causal-lm") == 0) {
+        return true;
+    }
     if (look->form == ROW_OTHER || task_listed(row_forms[look->form].tasks, word)) {
         return look->form != ROW_LABELLED || task_reads_label(look, word);
     }
@@ -828,6 +831,10 @@ static bp_status task_apply(task_look *look, settings *set)
 {
     const bp_model_config *own = &look->s.spec.config;
     const char *word;
+    if (model_makes_texts(own) && strcmp(set->task, "auto") == 0) {
+        set->rows = SETTINGS_ROWS_PADDED; /* two texts each, whatever they are called */
+        return BP_OK;
+    }
     if (strcmp(set->task, "auto") != 0) {
         if (!task_reads(look, set->task)) {
             return task_contradicts(look, "the data contradict the task", set->task,

@@ -128,6 +128,18 @@ static uint64_t data_row_tokens(const session *s)
     return (uint64_t)s->spec.sequence + (next ? 1 : 0);
 }
 
+/* What of an example is a row: where it is made of a source, the text behind that. */
+static bp_example data_row_of(const session *s, const bp_example *example)
+{
+    bp_example row = *example;
+    if (s->spec.source > 0) {
+        row.first += row.prompt;
+        row.count -= row.prompt;
+        row.prompt = 0;
+    }
+    return row;
+}
+
 /* Whether a token of a row is a target, as the feed has it. */
 static bp_status data_has_target(bp_source *source, const bp_example *example, uint64_t row,
                                  bool given, bool *has)
@@ -195,6 +207,7 @@ bp_status data_check_targets(session *s, bp_source *source)
     for (uint64_t i = 0; i < rows && !has; i++) {
         bp_example example = {.count = source->count};
         BP_TRY(source->examples > 0 ? source->example(source, i, &example) : BP_OK);
+        example = data_row_of(s, &example);
         BP_TRY(data_has_target(source, &example, row, given, &has));
         shortest = example.prompt < shortest ? example.prompt : shortest;
     }
@@ -224,11 +237,13 @@ bp_status data_check_lengths(const data_files *files, session *s)
     const uint64_t row = goes_on ? UINT64_MAX : data_row_tokens(s);
     const uint64_t together = source->together > 0 ? source->together : 1;
     uint64_t longer = 0;
-    uint64_t without = 0;
+    uint64_t without = 0, sources = 0;
     for (uint64_t i = 0; i < source->examples; i++) {
         bp_example example;
         bool has = true;
         BP_TRY(source->example(source, i, &example));
+        sources += s->spec.source > 0 && example.prompt > s->spec.source ? 1 : 0;
+        example = data_row_of(s, &example);
         if (example.count > row) {
             BP_TRY(data_refuse_long(s, source->name, i / together + 1, example.count, row));
             longer++;
@@ -237,6 +252,12 @@ bp_status data_check_lengths(const data_files *files, session *s)
                        : BP_OK);
         }
         without += has ? 0 : 1;
+    }
+    if (sources > 0) {
+        output_print(stderr,
+                     "bedplate: %s: %" PRIu64 " of %" PRIu64 " sources are longer than "
+                     "--max-source-length %u: their ends are cut\n",
+                     source->name, sources, source->examples, s->spec.source);
     }
     if (longer > 0) {
         const bp_tokens_head *head = &files->tokens.head;
@@ -371,6 +392,8 @@ static bp_status tokenise(data_set *set, data_files *files, session *s)
                         .classes = model_task_is_number(config->task) ? 0 : config->classes,
                         .names = &s->names,
                         .reading = data_reading(s->set),
+                        .sources = s->spec.source > 0,
+                        .begins = model_start_token(config),
                         .prompt = s->embedder.prompt,
                         .may_lack = s->set->predictions != NULL,
                         .scratch = c->scratch,

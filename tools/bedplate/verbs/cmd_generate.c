@@ -8,6 +8,7 @@
 #include "tools/bedplate/app/clock.h"
 #include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/models/end_tokens.h"
+#include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/predict/fill_mask.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/session/text_stream.h"
@@ -48,6 +49,8 @@ typedef struct generation {
     int32_t *prompt_ids;
     uint32_t prompt;
     uint32_t room;
+    int32_t *source; /* of a model that makes a text of another; its prompt is a start token */
+    uint32_t sources;
     sampling how;
     uint32_t *order; /* for sampling */
     float *scores;
@@ -103,6 +106,42 @@ static bp_status bytes_prompt(generation *g)
     return BP_OK;
 }
 
+/* A source, with all that the tokenizer puts around a text. */
+static bp_status encoded_source(generation *g)
+{
+    const char *text = g->s.set->prompt;
+    bp_encoder *encoder = &g->s.run_tokenizer.encoder;
+    const int64_t end = run_tokenizer_end_token(&g->s.run_tokenizer, &g->s.spec.config);
+    size_t count;
+    bp_encoder_text(encoder, text, strlen(text), BP_ENCODE_TEMPLATE, NULL, 0, &count);
+    BP_TRY(room_for(g, count > 0 ? count + 1 : 0));
+    /* Ids are below 2^31, so the sign is no matter. */
+    bp_encoder_text(encoder, text, strlen(text), BP_ENCODE_TEMPLATE, (uint32_t *)g->prompt_ids,
+                    count, &count);
+    g->prompt = (uint32_t)count;
+    if (end >= 0 && (int64_t)g->prompt_ids[count - 1] != end) {
+        g->prompt_ids[g->prompt++] = (int32_t)end;
+    }
+    return BP_OK;
+}
+
+/* What was read becomes the source, and the text begins. */
+static bp_status begin_text(generation *g)
+{
+    g->source = g->prompt_ids;
+    g->sources = g->prompt;
+    g->prompt_ids = NULL;
+    g->room = (uint32_t)g->s.set->max_new_tokens + 1;
+    g->prompt_ids = malloc(g->room * sizeof *g->prompt_ids);
+    if (g->prompt_ids == NULL) {
+        return bp_error_set(&g->s.error, BP_ERR_FIT, where, "no memory for the tokens", "");
+    }
+    g->prompt_ids[0] = (int32_t)model_start_token(&g->s.spec.config);
+    g->prompt = 1;
+    g->s.spec.source = g->sources;
+    return BP_OK;
+}
+
 /* The beginning token, if the tokenizer adds one, and the text; nothing that would end it. */
 static bp_status encoded_prompt(generation *g)
 {
@@ -135,6 +174,9 @@ static bp_status text_prompt(generation *g)
                             "--prompt");
     }
     BP_TRY(session_open_run_tokenizer(s));
+    if (s->run_tokenizer.kind != TOKENIZER_BYTES && model_makes_texts(&s->spec.config)) {
+        return encoded_source(g);
+    }
     return s->run_tokenizer.kind == TOKENIZER_BYTES ? bytes_prompt(g) : encoded_prompt(g);
 }
 
@@ -290,7 +332,8 @@ static bp_status take_prompt(generation *g, const float **logits)
     if (kept) {
         return BP_OK;
     }
-    BP_TRY(bp_runtime_restart(runtime));
+    BP_TRY(g->source != NULL ? bp_runtime_read_source(runtime, g->source, g->sources)
+                             : bp_runtime_restart(runtime));
     BP_TRY(bp_runtime_accept(runtime, g->prompt_ids, g->prompt));
     g->prompt_seconds = clock_seconds() - g->turn;
     if (g->asked != NULL) {
@@ -317,8 +360,9 @@ static void put_json(generation *g, output *out, const sequence *q)
     }
     json_count(out, "tokens", made);
     json_real(out, "tokens_per_second", token_rate(g, q), 6);
-    json_count(out, "prompt_tokens", g->prompt);
-    json_real(out, "prompt_tokens_per_second", g->prompt / g->prompt_seconds, 6);
+    const uint32_t prompt = g->source != NULL ? g->sources : g->prompt;
+    json_count(out, "prompt_tokens", prompt);
+    json_real(out, "prompt_tokens_per_second", prompt / g->prompt_seconds, 6);
     json_seconds(out, g->s.set->began, clock_seconds() - g->began);
     json_count(out, "arena_bytes", g->s.plan.report.arena_bytes);
     json_text(out, "finish_reason", q->finished ? "stop" : "length");
@@ -545,10 +589,16 @@ static bp_status generate(generation *g, const settings *set)
     s->spec.accumulation = 1;
     s->spec.sequence = 1;
     bp_family_set_pieces(&s->spec.config, 1);
+    const bool writes = model_makes_texts(&s->spec.config);
+    if (set->talks && writes) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where,
+                            "a model that makes a text of another has no conversations", "--model");
+    }
     if (set->talks) {
         return chat_talk(s);
     }
     BP_TRY(read_prompt(g));
+    BP_TRY(writes ? begin_text(g) : BP_OK);
     s->spec.generate_context = g->room;
     s->spec.prefill_rows = g->prompt < PROMPT_ROWS ? g->prompt : PROMPT_ROWS;
     BP_TRY(choose_width(g));
@@ -580,6 +630,7 @@ int cmd_generate(const settings *set)
     free(g.scores);
     free(g.order);
     free(g.prompt_ids);
+    free(g.source);
     session_end(&g.s);
     return code;
 }

@@ -5,21 +5,20 @@
  * or of a document. A byte-order mark at a file's beginning is left out.
  *
  * text        the whole file is one document, whatever its bytes are.
- * JSON lines  one object a line: `text`; or `prompt` and `completion`; or, where labels are wanted,
- *             a text and a label: a number or a name, or a list of labels; and a second text where
- *             texts come in pairs. Other keys and blank lines are passed over, CR LF is accepted.
- *             Refused, with file and line: what is not JSON (invalid UTF-8 and control characters
- *             included), a line without these keys, or of another form than those before it. A
- *             file whose first character is [ is one array of such objects, over as many lines as
- *             it likes.
- * TSV, CSV    one row a line, CSV with fields in quotes (RFC 4180). The first row is a header if it
- *             has the name of a label; the text is then the column with the name of one, or, of two
- *             columns, the other one; of pairs the second text stands behind the first. Without a
- *             header there are two columns, one of which is a number or the name of a class in the
- *             first row: that is the label. A first row that is neither is refused, unless the
- *             header is denied: the label is then the first column, or the second if only that can
- *             be one. Blank lines are passed over, CR LF is accepted. Refused, with file and line:
- *             another number of fields, NUL, invalid UTF-8, a label that is none.
+ * JSON lines  one object a line: `text`; or `prompt` and `completion`, or, where one text is made
+ * of the other, names that are usual for the two; or, where labels are wanted, a text and a label:
+ * a number or a name, or a list of labels; and a second text where texts come in pairs. Other keys
+ * and blank lines are passed over, CR LF is accepted. Refused, with file and line: what is not JSON
+ * (invalid UTF-8 and control characters included), a line without these keys, or of another form
+ * than those before it. A file whose first character is [ is one array of such objects, over as
+ * many lines as it likes. TSV, CSV    one row a line, CSV with fields in quotes (RFC 4180). The
+ * first row is a header if it has the name of a label; the text is then the column with the name of
+ * one, or, of two columns, the other one; of pairs the second text stands behind the first. Without
+ * a header there are two columns, one of which is a number or the name of a class in the first row:
+ * that is the label. A first row that is neither is refused, unless the header is denied: the label
+ * is then the first column, or the second if only that can be one. Blank lines are passed over, CR
+ * LF is accepted. Refused, with file and line: another number of fields, NUL, invalid UTF-8, a
+ * label that is none.
  *
  * data_columns.h has the names. A label that is a whole number may be written with a fraction, 2.0.
  *
@@ -80,6 +79,8 @@ typedef struct bp_documents {
                               texts are, else BP_FORM_OPEN; becomes what the documents are */
     uint32_t texts;        /* of labelled ones: texts of each, 1 or 2; of a row of texts; 0: the
                               first one decides */
+    bool sources;          /* prompts are texts of which completions are made: data_json.c has names
+                              of both that are usual for them */
     const char *prompt;    /* put before each text of a row; NULL: nothing */
     bool may_lack;    /* labelled ones may have no labels, all of them or none: then end's label
                          is BP_NO_LABEL */

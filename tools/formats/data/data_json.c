@@ -30,6 +30,22 @@ typedef struct line {
     uint64_t label;
 } line;
 
+/* What a text is called that another is made of, and that one. */
+static const char *const source_names[] = {"prompt",   "source",  "input",    "inputs",     "text",
+                                           "document", "article", "dialogue", "input_text", NULL};
+static const char *const target_names[] = {"completion",  "target",     "output", "targets",
+                                           "summary",     "highlights", "labels", "response",
+                                           "target_text", NULL};
+
+static bool data_json_named(const char *const *names, const bp_json_event *key)
+{
+    while (*names != NULL &&
+           (strlen(*names) != key->length || memcmp(*names, key->text, key->length) != 0)) {
+        names++;
+    }
+    return *names != NULL;
+}
+
 static bp_status data_json_fill(void *user, const unsigned char **bytes, size_t *count)
 {
     line *l = user;
@@ -44,6 +60,11 @@ static field field_of(const line *l, const bp_json_event *key)
 {
     const char *text = l->documents->reading.text_column;
     uint32_t i = text != NULL ? FIELD_PROMPT : FIELD_TEXT;
+    if (l->documents->sources) {
+        return data_json_named(source_names, key)   ? FIELD_PROMPT
+               : data_json_named(target_names, key) ? FIELD_COMPLETION
+                                                    : FIELDS;
+    }
     if (text != NULL && strlen(text) == key->length && memcmp(text, key->text, key->length) == 0) {
         return FIELD_TEXT;
     }
@@ -209,6 +230,13 @@ static bp_status check_form(line *l)
     if (form == BP_FORM_OPEN && documents->form == BP_FORM_LABELLED) {
         return bp_data_refuse(l->reader, "the line lacks `text` or `label` (--text-column and "
                                          "--label-column name other fields)");
+    }
+    if (form == BP_FORM_OPEN && documents->sources) {
+        return bp_data_refuse(l->reader,
+                              "the line lacks one of its two texts: `source` (or prompt, input, "
+                              "inputs, text, document, article, dialogue, input_text) and `target` "
+                              "(or completion, output, targets, summary, highlights, labels, "
+                              "response, target_text)");
     }
     if (form == BP_FORM_OPEN) {
         return bp_data_refuse(l->reader,

@@ -72,6 +72,9 @@ static bp_status data_tokenise_survey(bp_tokenise *work, const room *r, uint64_t
     bp_data_key_number(&digest, work->labels);
     bp_data_key_number(&digest, work->classes);
     bp_data_key_number(&digest, work->may_lack);
+    if (work->sources) {
+        bp_data_key_number(&digest, (uint64_t)work->begins + 1);
+    }
     if (work->labels == BP_LABELS_TEXTS && work->prompt != NULL) {
         bp_digest_add(&digest, work->prompt, strlen(work->prompt));
     }
@@ -168,7 +171,7 @@ static void begin_part(maker *m, bp_document_part part)
     m->part = part;
     m->running = true;
     if (m->work->encoder != NULL) {
-        const bool whole = part == BP_PART_TEXT && !is_pair(m);
+        const bool whole = (part == BP_PART_TEXT && !is_pair(m)) || m->work->sources;
         bp_encoder_begin(m->work->encoder, whole              ? BP_ENCODE_TEMPLATE
                                            : goes_on(m, part) ? BP_ENCODE_GOES_ON
                                                               : BP_ENCODE_PLAIN);
@@ -237,7 +240,7 @@ static bp_status data_tokenise_begin(void *user, bp_data_reader *reader)
         describe_pairs(m);
         return put_around(m, BP_PAIR_BEFORE);
     }
-    if (m->documents.form == BP_FORM_PROMPT && m->begins) {
+    if (m->documents.form == BP_FORM_PROMPT && m->begins && !m->work->sources) {
         uint32_t first = (uint32_t)bp_tokenizer_special_of(m->work->encoder->tokenizer)->bos;
         return put_ids(m, &first, 1);
     }
@@ -253,6 +256,21 @@ static void tell(maker *m)
     }
 }
 
+/* The text that is learned begins, behind its source. */
+static bp_status begin_target(maker *m)
+{
+    const int64_t end_token = m->work->end_token;
+    if (m->example.count == 0) {
+        return bp_data_refuse(&m->reader, "the source is empty: it has no token");
+    }
+    if (end_token >= 0 && (int64_t)m->last_of_all != end_token) {
+        const uint32_t id = (uint32_t)end_token;
+        BP_TRY(put_ids(m, &id, 1));
+    }
+    m->example.prompt = m->example.count;
+    return put_ids(m, &m->work->begins, 1);
+}
+
 static bp_status piece(void *user, bp_document_part part, const char *bytes, size_t count)
 {
     maker *m = user;
@@ -264,7 +282,9 @@ static bp_status piece(void *user, bp_document_part part, const char *bytes, siz
         BP_TRY(end_part(m));
     }
     if (!m->running) {
-        if (part == BP_PART_COMPLETION) {
+        if (part == BP_PART_COMPLETION && m->work->sources) {
+            BP_TRY(begin_target(m));
+        } else if (part == BP_PART_COMPLETION) {
             m->example.prompt = m->example.count;
         }
         begin_part(m, part);
@@ -392,6 +412,7 @@ static bp_status build(bp_tokenise *work, const room *r, uint64_t key, uint64_t 
                                  .form = labelled ? BP_FORM_LABELLED
                                          : texts  ? BP_FORM_TEXTS
                                                   : BP_FORM_OPEN,
+                                 .sources = work->sources,
                                  .prompt = work->prompt,
                                  .may_lack = work->may_lack,
                                  .labels = work->labels,
@@ -401,7 +422,9 @@ static bp_status build(bp_tokenise *work, const room *r, uint64_t key, uint64_t 
     m.writer = (bp_tokens_writer){
         .store = work->data->store, .path = work->path, .buffer = r->buffer, .error = work->error};
     m.writer.head = (bp_tokens_head){.width = bp_tokens_width(work->vocabulary),
-                                     .tail = labelled || texts ? m.tail : 0,
+                                     .tail = work->sources       ? 1
+                                             : labelled || texts ? m.tail
+                                                                 : 0,
                                      .key = key};
     bp_status status = data_tokenise_make(&m, r, lines);
     if (status != BP_OK) {

@@ -11,7 +11,9 @@
  *       several text files, and after a single one, there is none: there the text goes on.
  *   prompt and completion            an example each: the beginning token if the tokenizer adds
  *       one, the prompt, the completion, the end token. Both are encoded by themselves. The
- *       prompt's tokens are no targets.
+ *       prompt's tokens are no targets. Where the one is made of the other both are encoded with
+ *       what the post-processor adds, and end with the end token; the completion begins with the
+ *       decoder's start token.
  *   label and text                   an example each, encoded with what the post-processor adds;
  *       what it adds behind the text is the example's tail. Of a pair both texts, each encoded by
  *       itself, with what the post-processor puts around and between them.
@@ -41,6 +43,10 @@ typedef struct bp_tokenise {
     uint32_t classes;    /* BP_LABELS_CLASS */
     const bp_class_names *names; /* of the classes, or NULL */
     bp_data_reading reading;
+    bool sources;       /* of prompt and completion each is a text of its own, with what the
+                           post-processor adds and its end token; the completion begins with
+                           `begins` and is what learns, of the prompt */
+    uint32_t begins;    /* a decoder's start token */
     const char *prompt; /* BP_LABELS_TEXTS: before each text; NULL: nothing */
     bool may_lack;      /* rows may have no labels, all of them or none */
     void *scratch;      /* BP_TOKENISE_SCRATCH, aligned to 8 */

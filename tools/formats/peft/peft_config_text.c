@@ -301,6 +301,7 @@ static const char *task_type(const bp_spec *spec)
 {
     const bp_task task = spec->config.task;
     return spec->model == &bp_model_cnn || spec->model == &bp_model_vit ? "null"
+           : task == BP_TASK_CAUSAL_LM && spec->source > 0              ? "\"SEQ_2_SEQ_LM\""
            : task == BP_TASK_CAUSAL_LM                                  ? "\"CAUSAL_LM\""
            : task == BP_TASK_MASKED_LM                                  ? "null"
            : task == BP_TASK_TOKENS                                     ? "\"TOKEN_CLS\""
