@@ -39,7 +39,7 @@ static bp_packing packing_strategy(const settings *set)
 
 bp_status packing_stream_check(session *s, bp_source *source)
 {
-    static const bp_tokenizer_special none = {-1, -1, -1, -1, -1, -1, -1, false};
+    static const bp_tokenizer_special none = {-1, -1, -1, -1, -1, -1, -1, false, false, false};
     const bp_pack pack = {.source = source,
                           .end_token =
                               run_tokenizer_end_of(&s->run_tokenizer, &none, &s->spec.config),
