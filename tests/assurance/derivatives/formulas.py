@@ -960,3 +960,84 @@ pairs("IPO", ipo_loss, ipo_slopes, "slope = 2.0 * off;")
 pairs("ORPO", orpo_loss, orpo_slopes, "by[0] /= less[0];")
 pairs("SimPO", simpo_loss, simpo_slopes, "x -= n->kind == BP_PREFERENCE_SIMPO ? n->gamma : 0.0;")
 pairs("KTO", kto_loss, kto_slopes, "*slope = -up * down;")
+
+
+# Linear attention by the gated delta rule, one head of two keys' and two values' widths.
+
+def conv_sums(x, w, places, taps):
+    return array(places, lambda t: total(
+        w[j] * x[t - taps + 1 + j] for j in range(taps) if t - taps + 1 + j >= 0))
+
+
+@case("short_conv_backward", "d_x_t = sum over j of weight[j] d_p_(t + taps - 1 - j), in the order of j, "
+      "d_p = d_y silu'(p)")
+def short_conv():
+    places, taps = 3, 2
+    x, w, g = A("x", places), A("w", taps), A("g", places)
+    p = conv_sums(x, w, places, taps)
+
+    def backward():
+        d_p = array(places, lambda t: g[t] * silu_slope(p[t]))
+        return {"x": array(places, lambda t: total(
+            w[j] * d_p[t + taps - 1 - j] for j in range(taps) if t + taps - 1 - j < places))}
+    return {"x": x}, total(g[t] * silu(p[t]) for t in range(places)), backward
+
+
+@case("short_conv_backward_weight", "d_weight[j] (+)= the sum of d_p_t x_(t - taps + 1 + j) over all places")
+def short_conv_weight():
+    places, taps = 3, 2
+    x, w, g = A("x", places), A("w", taps), A("g", places)
+    p = conv_sums(x, w, places, taps)
+
+    def backward():
+        d_p = array(places, lambda t: g[t] * silu_slope(p[t]))
+        return {"w": array(taps, lambda j: total(
+            d_p[t] * x[t - taps + 1 + j] for t in range(places) if t - taps + 1 + j >= 0))}
+    return {"w": w}, total(g[t] * silu(p[t]) for t in range(places)), backward
+
+
+@case("delta_backward", "d += q d_y^T, d_q = S d_y, d_u = d^T k, d_b = <d_u, v - S'^T k>, d_v = b d_u, "
+      "d_k = d u - S' (b d_u), d' = d - k (b d_u)^T, d_g = <d', S'>, d = e^(-g) d'")
+def delta():
+    # q and k are what their roots of squares have divided (unit_rows), h is -g.
+    places, keys, values = 2, 2, 2
+    at_key, at_value = range(keys), range(values)
+    q, k, v, g = A("q", places, keys), A("k", places, keys), A("v", places, values), A("g", places, values)
+    b, h = A("b", places), A("h", places)
+    state, before, after, off, u = zeros(keys, values), {}, {}, {}, {}
+    for t in range(places):
+        before[t] = array(keys, values, lambda i, c: E(h[t]) * state[i, c])
+        off[t] = array(values, lambda c: v[t, c] - total(before[t][i, c] * k[t, i] for i in at_key))
+        u[t] = array(values, lambda c: b[t] * off[t][c])
+        state = after[t] = array(keys, values, lambda i, c: before[t][i, c] + k[t, i] * u[t][c])
+
+    def backward():
+        d_q, d_k, d_v, d_b, d_h = B(), B(), B(), B(), B()
+        d = zeros(keys, values)
+        for t in reversed(range(places)):
+            d = array(keys, values, lambda i, c: d[i, c] + q[t, i] * g[t, c])
+            d_u = array(values, lambda c: total(d[i, c] * k[t, i] for i in at_key))
+            for i in at_key:
+                d_q[t, i] = total(after[t][i, c] * g[t, c] for c in at_value)
+                d_k[t, i] = total(d[i, c] * u[t][c] - before[t][i, c] * b[t] * d_u[c] for c in at_value)
+            for c in at_value:
+                d_v[t, c] = b[t] * d_u[c]
+            d_b[t] = dot(d_u, off[t])
+            d = array(keys, values, lambda i, c: d[i, c] - k[t, i] * b[t] * d_u[c])
+            d_h[t] = dot(d, before[t])
+            d = array(keys, values, lambda i, c: E(h[t]) * d[i, c])
+        return {"q": d_q, "k": d_k, "v": d_v, "b": d_b, "h": d_h}
+    y = total(g[t, c] * after[t][i, c] * q[t, i] for t in range(places) for i in at_key for c in at_value)
+    return {"q": q, "k": k, "v": v, "b": b, "h": h}, y, backward
+
+
+@case("delta_gates_backward", "d_b b (1 - b), and d_g times -e^a_log sigmoid(a_t + dt_bias)")
+def delta_gates():
+    to_b, to_a, a_log, dt_bias, d_b, d_g = A("b", 1), A("a", 1), scalar("l"), scalar("t"), scalar("d"), scalar("g")
+    y = d_b * logistic(to_b[0]) + d_g * -(E(a_log) * log(1 + E(to_a[0] + dt_bias)))
+
+    def backward():
+        b = logistic(to_b[0])
+        return {"b": B({(0,): d_b * b * (1 - b)}),
+                "a": B({(0,): d_g * -(E(a_log) * logistic(to_a[0] + dt_bias))})}
+    return {"b": to_b, "a": to_a}, y, backward
