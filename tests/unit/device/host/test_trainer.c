@@ -234,8 +234,8 @@ static const bp_state_tensor put_tensors[PUT_TENSORS] = {
 static const bp_trainer_plan put_plan = {
     .arena_bytes = ARENA, .state = put_rows, .state_count = PUT_TENSORS};
 
-/* The formats' own bits (IEEE 754, bfloat16): infinities, NaNs, and the largest numbers.
- * verifies device-36.c8d3 */
+/* The formats' own bits (IEEE 754, bfloat16): infinities, NaNs, and the largest numbers. */
+/* verifies device-36.c8d3 */
 static void numbers_that_are_put_by_name(void **state)
 {
     (void)state;

@@ -13,8 +13,8 @@
 #define MOST 203
 
 /* From every kind of first number on, as far as some blocks and a rest; counters of more than 32
- * bits too.
- * verifies device-31.2bb6 */
+ * bits too. */
+/* verifies device-31.2bb6 */
 static void forms_have_the_same_normals(void **state)
 {
     static const uint64_t firsts[] = {0,

@@ -408,8 +408,8 @@ static void advantages_are_spread_as_asked(void **state)
 
 /* The first completion has rewards of tokens 1 - 0.5 * (sums of x - ref from the end), the second
  * 0 - those; mean and deviation by hand, over the six tokens that count. The third is masked, the
- * fourth without a reward.
- * verifies policy-2.1ec5 */
+ * fourth without a reward. */
+/* verifies policy-2.1ec5 */
 static void tokens_have_returns_of_their_own(void **state)
 {
     static const uint32_t at[] = {0, 3, 6, 8, 9};
@@ -441,8 +441,8 @@ static void tokens_have_returns_of_their_own(void **state)
     near((double)to[4], (-.5 - sum) / (sqrt(squares / 5) + 1e-4), 1e-6);
 }
 
-/* The loss takes them, and so do its slopes: a ratio of 1 has the slope -A / tokens.
- * verifies policy-2.1ec5 */
+/* The loss takes them, and so do its slopes: a ratio of 1 has the slope -A / tokens. */
+/* verifies policy-2.1ec5 */
 static void returns_are_learned(void **state)
 {
     static const float of[] = {1, -2, 3, 0, .5f, 1, 1, 2, 4, -1}, none[] = {0, 0, 0, 0};
