@@ -53,7 +53,7 @@ pages_vision() {
 pages_fixture() {
     local program=$1 root=$2
     cd "$3" || return
-    head -qc 600 "$root"/docs/explanation/*.md "$root/LICENSE" 2>/dev/null | tr -d '\0' >my.txt
+    head -qc 1000 "$root"/docs/explanation/*.md "$root/LICENSE" 2>/dev/null | tr -d '\0' >my.txt
     echo '{"anchor": "a", "positive": "b"}' >made.jsonl
     pages_language SmolLM2-135M && pages_language SmolLM2-135M-Instruct && pages_language SmolLM2-1.7B &&
         pages_encoder bert-base-uncased masked-lm my.txt && pages_encoder all-MiniLM-L6-v2 embedding made.jsonl &&
