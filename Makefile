@@ -241,7 +241,7 @@ $(BUILD)/optim/rules.o: HOST = -ffunction-sections -fdata-sections
 LOOPS := $(if $(filter $(BARE),$(VARIANT)),,-O3 -fno-trapping-math)
 $(BUILD)/device/host/update/update_%.o $(BUILD)/device/host/x86/update_%.o $(BUILD)/device/host/arm/update_%.o: HOST = $(LOOPS) $(HOSTOPT)
 $(addprefix $(BUILD)/core/ops/,blocks.o convert.o quantised.o): HOST = $(LOOPS) $(HOSTOPT)
-$(BUILD)/device/host/x86/plain_f32_%.o: HOST = $(LOOPS) $(HOSTOPT)
+$(BUILD)/device/host/x86/words_%.o: HOST = $(LOOPS) $(HOSTOPT)
 # Nearly every x86-64 runs another form: there the portable one is the specification, and small.
 ifeq ($(ARCH),x86_64)
 $(BUILD)/device/host/update/update_portable.o: HOST = $(HOSTOPT)

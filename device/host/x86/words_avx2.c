@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums over words on AVX2: bp_word_sum, to the bit. */
+/* Sums over words and normal variates on AVX2: bp_word_sum and bp_random_normals, to the bit. */
 #include <immintrin.h>
 
 #include "core/base/digest.h"
 #include "device/host/isa.h"
+
+#define BP_PLAIN(name) bp_##name##_avx2
+
+#include "device/host/elements/plain_normal.h"
 
 /* Four words at a time: 32 x 64 bits modulo 2^64 are the low product and the high one, moved up. */
 uint64_t bp_words_avx2(const void *bytes, size_t words, uint64_t from)

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums over words on AVX-512: bp_word_sum, to the bit. */
+/* Sums over words and normal variates on AVX-512: bp_word_sum and bp_random_normals, to the bit. */
 #include <immintrin.h>
 
 #include "core/base/digest.h"
 #include "device/host/isa.h"
+
+#define BP_PLAIN(name) bp_##name##_avx512
+
+#include "device/host/elements/plain_normal.h"
 
 /* Eight words at a time. */
 uint64_t bp_words_avx512(const void *bytes, size_t words, uint64_t from)

@@ -59,7 +59,7 @@ for form in '' --load-in-8bit '--load-in-4bit --bf16'; do
     check $? "gpt $form: the digest of one arena" "$there $out$err"
 done
 
-# So are a GGUF file's blocks, the table of tokens among them: 8 bits and a scale for 32 elements.
+# So are a GGUF file's blocks, the token embedding among them: 8 bits and a scale for 32 elements.
 mkdir "$work/llama"
 echo '{"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 256,
     "intermediate_size": 64, "tie_word_embeddings": true, "max_position_embeddings": 64}' >"$work/llama/config.json"
