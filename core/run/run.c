@@ -549,8 +549,8 @@ static bp_status check_ids(bp_runtime *runtime, const int32_t *ids, uint32_t cou
 
 bp_status bp_runtime_read_source(bp_runtime *runtime, const int32_t *ids, uint32_t count)
 {
-    const bp_spec *spec = &runtime->plan->spec;
     BP_TRY(run_require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
+    const bp_spec *spec = &runtime->plan->spec;
     if (count > spec->source) {
         return bp_error_limit(&runtime->error, BP_ERR_USAGE, where,
                               "the plan has no room for this source", NULL, count, BP_LIMIT_MOST,

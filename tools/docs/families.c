@@ -40,7 +40,11 @@ static bp_spec spec_of(const bp_family *family)
 static bool is_taken(const bp_spec *spec)
 {
     bp_error error = {.code = BP_OK};
-    return spec->model->check(spec, &error) == BP_OK;
+    bp_spec own = *spec;
+    const bp_family *family = spec->config.family;
+    const bool writes = family != NULL && family->whole_class != NULL;
+    own.source = writes && spec->config.task == BP_TASK_CAUSAL_LM ? spec->sequence : 0;
+    return spec->model->check(&own, &error) == BP_OK;
 }
 
 static bool takes(const bp_family *family, size_t task)
@@ -114,8 +118,8 @@ static void put_targets(const bp_family *family)
 
 static void put_classes(const bp_family *family)
 {
-    const char *const classes[] = {family->language_class, family->judge_class, family->token_class,
-                                   family->answer_class};
+    const char *const classes[] = {family->whole_class, family->language_class, family->judge_class,
+                                   family->token_class, family->answer_class};
     bool first = true;
     for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
         if (classes[i] != NULL) {

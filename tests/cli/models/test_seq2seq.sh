@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# T5 with its decoder as a directory: the loss and the likeliest tokens of transformers (tools/golden/seq2seq.py), the same bits
+# T5 with its decoder as a directory: the loss and the likeliest tokens of transformers (tools/golden/t5_whole.py), the same bits
 # by any policy, what is saved is read back, adapters, names of the two texts, what is refused. Losses, gradients and steps:
 # tests/golden/test_families_golden.c.
 # verifies run-1.e4fa

@@ -126,7 +126,7 @@ static bp_status encoded_source(generation *g)
 }
 
 /* What was read becomes the source, and the text begins. */
-static bp_status begin_text(generation *g)
+static bp_status read_as_source(generation *g)
 {
     g->source = g->prompt_ids;
     g->sources = g->prompt;
@@ -598,7 +598,7 @@ static bp_status generate(generation *g, const settings *set)
         return chat_talk(s);
     }
     BP_TRY(read_prompt(g));
-    BP_TRY(writes ? begin_text(g) : BP_OK);
+    BP_TRY(writes ? read_as_source(g) : BP_OK);
     s->spec.generate_context = g->room;
     s->spec.prefill_rows = g->prompt < PROMPT_ROWS ? g->prompt : PROMPT_ROWS;
     BP_TRY(choose_width(g));

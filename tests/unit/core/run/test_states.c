@@ -381,6 +381,13 @@ static bp_status call_accept(void *subject)
     return bp_runtime_accept(runtime_of(subject), tokens, 3);
 }
 
+/* The plan's model reads one text. */
+static bp_status call_read_source(void *subject)
+{
+    static const int32_t ids[1] = {0};
+    return bp_runtime_read_source(runtime_of(subject), ids, 0);
+}
+
 static bp_status call_reread(void *subject)
 {
     bool again;
@@ -514,6 +521,7 @@ static const state_row runtime_rows[] = {
     {"bp_runtime_restart", AT(OPEN), call_restart},
     {"bp_runtime_accept", AT(OPEN), call_accept},
     {"bp_runtime_accept_each", AT(OPEN), call_accept_each},
+    {"bp_runtime_read_source", AT(OPEN), call_read_source},
     {"bp_runtime_reread", AT(OPEN), call_reread},
     {"bp_runtime_error", EVERY, call_error},
     {"bp_runtime_steps", EVERY, call_steps},
