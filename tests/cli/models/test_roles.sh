@@ -194,4 +194,50 @@ check $code "a list of ends" "$err"
 id_of() { id_at "$work/list.gguf" "$1"; }
 [[ $(id_of tokenizer.ggml.eos_token_id) == 802 && $(id_of tokenizer.ggml.eot_token_id) == 800 ]]
 check $? "eos and eot of the file: $(id_of tokenizer.ggml.eos_token_id) $(id_of tokenizer.ggml.eot_token_id)"
+
+# bos and pad that tokenizer_config.json alone says, or says otherwise than config.json: the file has them, as gguf-py's SpecialVocab
+# reads them, and its conversations and those of its import are the directory's.
+cp -r "$work/base" "$work/begins"
+sed -i 's/"eos_token_id": 802/"eos_token_id": 802, "pad_token_id": 801/; s/"bos_token_id": [0-9a-z]*/"bos_token_id": null/' "$work/begins/config.json"
+run train --model "$work/begins" --data "$work/rows.jsonl" --max-seq-length 16 --max-steps 0 --save-dtype fp32 --quiet --output-dir "$work/bos"
+check $code "a model whose config.json has no bos" "$err"
+echo '{"bos_token": "<|endoftext|>", "eos_token": "<|im_end|>", "pad_token": {"content": "<|im_end|>"}}' >"$work/bos/tokenizer_config.json"
+printf '%s' "{{ bos_token }}$template" >"$work/bos/chat_template.jinja"
+run export --model "$work/bos" --to "$work/bos.gguf"
+run import --from "$work/bos.gguf" --to "$work/bos-in"
+[[ $(id_at "$work/bos.gguf" tokenizer.ggml.bos_token_id) == 800 && $(id_at "$work/bos.gguf" tokenizer.ggml.padding_token_id) == 802 ]]
+check $? "bos and pad of the tokenizer: $(id_at "$work/bos.gguf" tokenizer.ggml.bos_token_id) $(id_at "$work/bos.gguf" tokenizer.ggml.padding_token_id)"
+right=$(loss "$work/bos" "$work/chat.jsonl")
+for form in bos.gguf bos-in; do
+    [[ -n $right && $(loss "$work/$form" "$work/chat.jsonl") == "$right" ]]
+    check $? "a conversation begins alike in $form: $right" "$(loss "$work/$form" "$work/chat.jsonl")$err"
+done
+
+# Readers put bos before texts of tekken's split unless the file denies it (llama-vocab.cpp).
+mkdir "$work/split"
+cp tests/golden/tokenizers/tekken/tokenizer.json "$work/split"
+sed 's/"vocab_size": [0-9]*/"vocab_size": 900/' tests/golden/readback/llama3.json >"$work/split/config.json"
+seq 50 >"$work/numbers"
+run train --model "$work/split" --data "$work/numbers" --data-format text --max-seq-length 4 --per-device-train-batch-size 1 --max-steps 0 --quiet --output-dir "$work/tekken"
+check $code "a model with tekken's split" "$err"
+run export --model "$work/tekken" --to "$work/tekken.gguf"
+[[ $(grep -ac 'tokenizer.ggml.add_bos_token' "$work/tekken.gguf") -gt 0 ]]
+check $? "its file says that no bos is put there" "$err"
+
+# Llama 2's tokenizer puts a space before the text behind each special token: the tokens are those of the tokenizers library
+# (41, of which the first is no target).
+mkdir "$work/prefixed"
+cp tests/golden/tokenizers/llama2/tokenizer.json "$work/prefixed"
+sed 's/"vocab_size": [0-9]*/"vocab_size": 1003/; s/"max_position_embeddings": [0-9]*/"max_position_embeddings": 128/' tests/golden/readback/llama2.json >"$work/prefixed/config.json"
+printf '%s' "{% for m in messages %}{{ '<s>[INST] ' + m.content + ' [/INST]' if m.role == 'user' else ' ' + m.content + '</s>\n' }}{% endfor %}" \
+    >"$work/prefixed/chat_template.jinja"
+echo '{"messages": [{"role": "user", "content": "say 3"}, {"role": "assistant", "content": "it is 3"}, {"role": "user", "content": "b"}, {"role": "assistant", "content": "c"}]}' >"$work/inst.jsonl"
+run train --model "$work/prefixed" --data "$work/inst.jsonl" --max-seq-length 64 --max-steps 1 --quiet --output-dir "$work/inst"
+check $code "a conversation with special tokens inside" "$err"
+run eval --model "$work/inst" --data "$work/inst.jsonl" --loss-on all --max-seq-length 64 --json
+[[ $(json tokens) == 40 ]]
+check $? "its tokens are those of the tokenizers library" "$out$err"
+run eval --model "$work/inst" --data "$work/inst.jsonl" --max-seq-length 64 --json
+[[ $(json tokens) == 8 ]]
+check $? "of which the answers and their ends are learned" "$out$err"
 finish
