@@ -301,9 +301,10 @@ def check_checkpoints(record, directory):
 
 
 def check_exports(record, directory):
-    count = 0
+    count = gone = 0
     for item in record.end["files"] if record.end else []:
         path = os.path.join(directory, item["name"])
+        gone += not os.path.exists(path)
         if os.path.exists(path):
             with open(path, "rb") as file:
                 digest = hashlib.sha256()
@@ -314,7 +315,7 @@ def check_exports(record, directory):
             if os.path.getsize(path) != item["bytes"]:
                 raise Wrong(f"{path}: the record has another number of bytes of the exported file")
             count += 1
-    return count
+    return count, gone
 
 
 def tensors(path):
@@ -439,7 +440,7 @@ def main(arguments):
         if record.lines == 0:
             raise Wrong(f"{path}: there is no line in it")
         checkpoints = check_checkpoints(record, directory)
-        exports = check_exports(record, directory)
+        exports, gone = check_exports(record, directory)
         compared = check_tensors(record, directory)
         if "--statement" in arguments:
             print(json.dumps(statement(record), indent=1))
@@ -448,9 +449,10 @@ def main(arguments):
         print(f"record_check: {error}", file=sys.stderr)
         return 4
     ended = "ended at" if record.end else "up to"
+    absent = f" (not here: {gone})" if gone else ""
     verified = f", verified up to step {record.verified}" if record.verified else ""
     print(f"{path}: {record.lines} lines, {ended} step {record.step}, agrees with {checkpoints} "
-          f"checkpoints and {exports} exported files{verified}, chain {record.chain.hex()}")
+          f"checkpoints and {exports} exported files{absent}{verified}, chain {record.chain.hex()}")
     print(f"{compared} exported tensors are those of the last checkpoint, or of the best one")
     return 0
 

@@ -83,6 +83,11 @@ check $? "two threads, other kernels and checkpoints give the same record"
 checker() { python3 tools/record_check.py "$@" >"$work/.out" 2>"$work/.err"; }
 expect 0 'agrees with 6 checkpoints and 4 exported files' verify "$work/whole"
 checker "$work/whole" && grep -q 'agrees with 6 checkpoints and 4 exported files' "$work/.out"
+check $? "both checkers have the same counts"
+cp -r "$work/whole" "$work/lacking"
+rm "$work/lacking/config.json"
+expect 0 'and 3 exported files \(not here: 1\), chain' verify "$work/lacking"
+checker "$work/lacking" && grep -qF 'and 3 exported files (not here: 1), chain' "$work/.out"
 check $? "the second checker agrees" "$(cat "$work/.out" "$work/.err")"
 [[ $(grep -o 'chain [0-9a-f]*' "$work/.out") == "chain $(member "$(tail -1 "$whole")" chain)" ]]
 check $? "and names the last chain"

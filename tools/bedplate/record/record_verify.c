@@ -295,6 +295,7 @@ static bp_status record_compare_file(void *user, const record_file *file)
     BP_TRY(bp_storage_join(path, place->directory, file->name, place->error));
     BP_TRY(bp_storage_exists(place->store, path, &there, place->error));
     if (!there) {
+        check->found->gone++;
         return BP_OK; /* it was moved elsewhere, which says nothing against the run */
     }
     BP_TRY(record_hash(place, path, &bytes, text));

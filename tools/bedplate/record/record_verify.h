@@ -13,7 +13,8 @@ typedef struct record_verdict {
     uint64_t verified;    /* the last one that it says was verified; 0: none */
     bool ended;           /* it has its last line */
     uint32_t checkpoints; /* that were compared with it, */
-    uint32_t files;       /* and exported files */
+    uint32_t files;       /* and exported files; */
+    uint32_t gone;        /* those that are not here */
     uint32_t tensors;     /* in exported files, and those of them */
     uint32_t compared;    /* that are the last checkpoint's, */
     bool best;            /* or with --load-best-model-at-end the best one's */

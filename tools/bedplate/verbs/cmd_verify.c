@@ -90,6 +90,11 @@ static void cmd_verify_print_record(bp_text *text, const record_verdict *record)
     bp_text_string(text, " checkpoints and ");
     bp_text_u64(text, record->files);
     bp_text_string(text, " exported files");
+    if (record->gone > 0) {
+        bp_text_string(text, " (not here: ");
+        bp_text_u64(text, record->gone);
+        bp_text_char(text, ')');
+    }
     if (record->verified > 0) {
         bp_text_string(text, ", verified up to step ");
         bp_text_u64(text, record->verified);
@@ -130,6 +135,7 @@ static void cmd_verify_print(const settings *set, const bp_checkpoint_found *fou
             json_flag(&out, "ended", record->ended);
             json_count(&out, "checkpoints", record->checkpoints);
             json_count(&out, "files", record->files);
+            json_count(&out, "files_gone", record->gone);
             json_count(&out, "tensors", record->tensors);
             json_count(&out, "tensors_compared", record->compared);
             json_count(&out, "verified", record->verified);
