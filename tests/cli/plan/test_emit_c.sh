@@ -130,7 +130,7 @@ for seed in 1 2; do
 done
 
 # Tokens that the model does not have are refused, as is an evaluation that the plan lacks.
-# verifies device-36.c8d3
+# verifies device-36.d469
 cat >"$work/beyond.c" <<'END'
 #include "trainer.h"
 #include <stdio.h>

@@ -136,7 +136,7 @@ static bp_trainer_plan walked_plan(bool whole, bool evaluates)
                   {.offset = 192, .elements = 1}}};
 }
 
-/* verifies device-36.c8d3 */
+/* verifies device-36.d469 */
 static void integers_beyond_what_kernels_read(void **state)
 {
     (void)state;
@@ -175,7 +175,7 @@ static void integers_beyond_what_kernels_read(void **state)
     }
 }
 
-/* verifies device-36.c8d3 */
+/* verifies device-36.d469 */
 static void batches_that_the_plan_does_not_have(void **state)
 {
     (void)state;
@@ -205,7 +205,7 @@ static void batches_that_the_plan_does_not_have(void **state)
     }
 }
 
-/* verifies device-36.c8d3 */
+/* verifies device-36.d469 */
 static void weights_that_are_no_numbers(void **state)
 {
     (void)state;
@@ -235,7 +235,7 @@ static const bp_trainer_plan put_plan = {
     .arena_bytes = ARENA, .state = put_rows, .state_count = PUT_TENSORS};
 
 /* The formats' own bits (IEEE 754, bfloat16): infinities, NaNs, and the largest numbers. */
-/* verifies device-36.c8d3 */
+/* verifies device-36.d469 */
 static void numbers_that_are_put_by_name(void **state)
 {
     (void)state;
@@ -271,7 +271,7 @@ static void numbers_that_are_put_by_name(void **state)
     assert_int_equal(bp_trainer_put(&trainer, put_tensors, "u8", codes, 2), BP_OK);
 }
 
-/* verifies device-36.c8d3 */
+/* verifies device-36.d469 */
 static void pointers_to_nothing(void **state)
 {
     (void)state;
@@ -305,7 +305,7 @@ static void pointers_to_nothing(void **state)
     assert_int_equal(bp_trainer_write_state(&trainer, 0, NULL, 1), BP_ERR_USAGE);
 }
 
-/* verifies device-36.c8d3 */
+/* verifies device-36.d469 */
 static void texts_that_lie_nowhere(void **state)
 {
     (void)state;
