@@ -278,16 +278,13 @@ static void plan_search_all(plan_work *work, const bp_interval *buffers, bp_aren
         plan_exact_place(&exact, memory, count);
     }
     plan_block(work);
-    plan_attempt_first(work);
+    plan_attempts(work);
     if (!plan_done(work)) {
-        plan_join_run(&join, &hot, buffers); /* fewer than the others, so that they cost less */
+        plan_join_run(&join, &hot, buffers);
         report->nodes += join.nodes;
     }
     if (!plan_done(work)) {
         plan_block(work);
-        plan_attempt_rest(work);
-    }
-    if (!plan_done(work)) {
         plan_hot_run(&hot);
         report->nodes += hot.nodes;
     }

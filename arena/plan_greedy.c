@@ -348,22 +348,14 @@ static void greedy_attempt(plan_work *work, plan_rule rule, bool dive, const cha
     plan_keep(work, dive ? plan_dive(work, limit) : plan_first_fit(work, limit), name);
 }
 
-/* In the order of what reaches the bound most often on training programs, per time. */
-void plan_attempt_first(plan_work *work)
+void plan_attempts(plan_work *work)
 {
     plan_peaks(work, work->total, NULL, work->items);
+    /* In the order of what reaches the bound most often on training programs, per time. */
     if (work->floors) {
         greedy_attempt(work, PLAN_HEAD, true, "dive by head");
     }
     greedy_attempt(work, PLAN_TWA, true, "dive TWA");
-}
-
-void plan_attempt_rest(plan_work *work)
-{
-    if (plan_done(work)) {
-        return;
-    }
-    plan_peaks(work, work->total, NULL, work->items);
     greedy_attempt(work, PLAN_SIZE, false, "first fit by size");
     greedy_attempt(work, PLAN_TWA, false, "first fit TWA");
     greedy_attempt(work, PLAN_WAT, true, "dive WAT");

@@ -257,8 +257,7 @@ static bool hot_solve(plan_hot *h)
     }
     const uint64_t before = inner->looked;
     plan_block(inner);
-    plan_attempt_first(inner);
-    plan_attempt_rest(inner);
+    plan_attempts(inner);
     h->looked += inner->looked - before;
     bool affordable = inner->items <= HOT_ITEMS && h->nodes < HOT_TOTAL;
     if (h->exact != NULL && affordable && !plan_done(inner)) {

@@ -138,8 +138,7 @@ void plan_join_run(plan_join *join, plan_hot *hot, const bp_interval *buffers)
         }
         hot->work = &joined;
         plan_block(&joined);
-        plan_attempt_first(&joined);
-        plan_attempt_rest(&joined);
+        plan_attempts(&joined);
         if (!plan_done(&joined)) {
             plan_hot_run(hot);
             join->nodes += hot->nodes;

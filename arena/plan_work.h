@@ -103,10 +103,8 @@ void plan_block(plan_work *work);
 void plan_place(plan_work *work, plan_work *copy, uint32_t placed);
 uint64_t plan_fit_rest(plan_work *work, const plan_work *copy, uint32_t placed);
 
-/* Dives and first fits in several orders, until one ends the work: the likeliest, and the others.
- */
-void plan_attempt_first(plan_work *work);
-void plan_attempt_rest(plan_work *work);
+/* Dives and first fits in several orders, until one ends the work. */
+void plan_attempts(plan_work *work);
 
 /* Keeps work->offset if its height is the least so far. */
 void plan_keep(plan_work *work, uint64_t height, const char *method);
