@@ -144,7 +144,7 @@ void end_tokens_add(end_tokens *ends, const run_tokenizer *c, const bp_model_con
 }
 
 /* The text of a generation_config.json that is not there. */
-static size_t begin_text(const bp_model_config *config, char text[TEXT_BYTES])
+static size_t default_config(const bp_model_config *config, char text[TEXT_BYTES])
 {
     const int64_t ids[] = {config->bos_token, config->pad_token};
     static const char *const keys[] = {"bos_token_id", "pad_token_id"};
@@ -180,7 +180,7 @@ bp_status end_tokens_write(const end_tokens *ends, const bp_model_config *config
     if (there) {
         BP_TRY(bp_storage_read_small(store, path, file, sizeof file, &length, error));
     } else {
-        length = begin_text(config, file);
+        length = default_config(config, file);
     }
     bp_text_init(&out, NULL, NULL, list, sizeof list);
     bp_json_put_begin(&json, &out, BP_JSON_SPACED);
