@@ -2,6 +2,7 @@
 /* The table of families, and what follows from rows without a file. */
 #include "tools/formats/family/family.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/base/number.h"
@@ -449,6 +450,11 @@ void bp_row_put(bp_json_writer *json, const char *key, const bp_model_config *co
         break;
     case BP_ROW_REAL:
     case BP_ROW_REAL_NULL:
+        if ((row->flags & BP_ROW_WHOLE) != 0 &&
+            same_reals(stored_real(config, row), floor(stored_real(config, row)))) {
+            bp_json_put_u64(json, key, (uint64_t)stored_real(config, row));
+            break;
+        }
         bp_json_put_member(json, key);
         bp_number_put(json->text, stored_real(config, row));
         break;

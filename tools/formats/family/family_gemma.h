@@ -23,7 +23,15 @@ void bp_family_gemma_resolve(bp_model_config *config, uint32_t every);
     ROW_LAYER_TYPES, ROW_TYPE,                                                                     \
         ROW_COUNT_NULL("num_key_value_heads", LLAMA(kv_heads), HEADS_MOST, 4, KV_HEADS,            \
                        BP_ROW_RESOLVED),                                                           \
-        ROW_REAL("query_pre_attn_scalar", LLAMA(query_scalar), 1e6, 256.0, NONE),                  \
+        {"query_pre_attn_scalar",                                                                  \
+         BP_ROW_REAL,                                                                              \
+         BP_ROLE_NONE,                                                                             \
+         BP_ROW_WHOLE,                                                                             \
+         LLAMA(query_scalar),                                                                      \
+         0,                                                                                        \
+         1e6,                                                                                      \
+         256.0,                                                                                    \
+         NULL},                                                                                    \
         ROW_REAL("rms_norm_eps", STACK(norm_epsilon), 1.0, 1e-6, NONE)
 
 #endif

@@ -52,6 +52,8 @@ static const bp_row rows[] = {
      LAYERS_MOST, 0, NULL},
     ROWS_ROPE_WINDOWS,
     ROW_FIXED("rope_scaling", NULL, NULL, BP_ROW_READ),
+    /* half of local_attention, which transformers then sets by it */
+    ROW_FIXED("sliding_window", NULL, NULL, BP_ROW_READ),
     ROWS_REFUSED,
     ROW_FIXED("tie_word_embeddings", TRUE, NULL, BP_ROW_READ),
 };

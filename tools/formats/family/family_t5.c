@@ -68,6 +68,7 @@ static void family_mt5_resolve(bp_model_config *config)
         ROW_ALIAS("hidden_size", STACK(width), WIDTH_MOST),                                        \
         ROW_ALIAS("num_attention_heads", STACK(heads), HEADS_MOST),                                \
         ROW_ALIAS("num_hidden_layers", STACK(layers), LAYERS_MOST),                                \
+        ROW_FIXED("is_causal", FALSE, NULL, BP_ROW_READ),                                          \
         ROW_FIXED("per_layer_config", EMPTY, NULL, BP_ROW_READ),                                   \
     {                                                                                              \
         "quantization_config", BP_ROW_QUANTISED, BP_ROLE_NONE, BP_ROW_READ, COMMON(quantised), 0,  \

@@ -73,6 +73,46 @@ static bp_status take_score(reading *r, bp_json_event *event)
     return BP_OK;
 }
 
+/* What feed_forward_proj of T5 implies, and transformers takes from here where a file has both. */
+static const char *const acts[] = {"dense_act_fn", "is_gated_act", NULL};
+static const bp_row act_row = {"dense_act_fn",      BP_ROW_TEXT, BP_ROLE_NONE, 0, 0, 0, 0, 0,
+                               "relu|gelu_new|silu"};
+
+static bp_status take_act(reading *r, bp_json_event *event, bool name)
+{
+    static const char *const names[] = {"relu", "gelu_new", "silu"};
+    static const bp_row gate_row = {"is_gated_act", BP_ROW_FLAG, BP_ROLE_NONE, 0, 0, 0, 1, 0, NULL};
+    BP_TRY(bp_json_next(&r->json, event));
+    for (uint32_t i = 0; name && event->kind == BP_JSON_TEXT && i < 3; i++) {
+        r->act = strcmp(event->text, names[i]) == 0 ? i + 1 : r->act;
+    }
+    const bool flag = event->kind == BP_JSON_TRUE || event->kind == BP_JSON_FALSE;
+    if (name ? r->act == 0 : !flag) {
+        return bp_hf_value_refuse(r, name ? &act_row : &gate_row, event);
+    }
+    r->gate = name ? r->gate : event->kind == BP_JSON_TRUE ? 2 : 1;
+    return BP_OK;
+}
+
+static bp_status check_act(reading *r)
+{
+    const bp_row *row = bp_family_row(r->family, "feed_forward_proj");
+    uint32_t which = 0; /* relu, gated-gelu, gated-silu */
+    if (row == NULL) {
+        return BP_OK;
+    }
+    memcpy(&which, (const char *)&r->config + row->offset, sizeof which);
+    if (r->act != 0 && r->act != which + 1) {
+        return bp_error_set(&r->error, BP_ERR_DATA, where,
+                            "the value contradicts feed_forward_proj", act_row.key);
+    }
+    if (r->gate != 0 && r->gate != (which != 0 ? 2u : 1u)) {
+        return bp_error_set(&r->error, BP_ERR_DATA, where,
+                            "the value contradicts feed_forward_proj", acts[1]);
+    }
+    return BP_OK;
+}
+
 /* What sentence-transformers says of a cross-encoder, by itself or as an object. */
 static bp_status take_ranker(reading *r, bp_json_event *event)
 {
@@ -81,6 +121,9 @@ static bp_status take_ranker(reading *r, bp_json_event *event)
     if (is_key(event->text, score)) {
         r->ranks = true;
         return take_score(r, event);
+    }
+    if (is_key(event->text, acts) && bp_family_row(r->family, "feed_forward_proj") != NULL) {
+        return take_act(r, event, strcmp(event->text, acts[0]) == 0);
     }
     if (!is_key(event->text, whole)) {
         return bp_hf_rope_take_beside(r, event);
@@ -306,6 +349,7 @@ static bp_status check_whole(reading *r)
     }
     BP_TRY(resolve_sizes(r));
     BP_TRY(check_distances(r));
+    BP_TRY(check_act(r));
     BP_TRY(bp_family_check_heads(&r->config, where, &r->error));
     if (bp_family_role(family, BP_ROLE_ROTARY) != NULL) {
         BP_TRY(bp_hf_rope_finish(r));

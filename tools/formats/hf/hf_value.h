@@ -26,6 +26,8 @@ typedef struct bp_hf_reading {
     uint32_t original;   /* original_max_position_embeddings beside such an object; 0: none */
     double magnitude[2]; /* yarn's mscale and mscale_all_dim; 0: none */
     uint32_t sizes;
+    uint32_t act;  /* dense_act_fn of T5: 1 + which; 0: not given */
+    uint32_t gate; /* is_gated_act: 1 + whether */
     bp_error error;
 } bp_hf_reading;
 

@@ -257,6 +257,26 @@ static void what_is_only_read_has_a_usual_value(void **state)
     }
 }
 
+/* transformers 5 does not load a config.json that has a float where its class has an int. */
+/* verifies formats-27.f2cc */
+static void whole_numbers_are_written_whole(void **state)
+{
+    (void)state;
+    static char json[BP_HF_CONFIG_TEXT + 1];
+    static const char *const values[][2] = {{"10", "\"query_pre_attn_scalar\": 10,"},
+                                            {"10.0", "\"query_pre_attn_scalar\": 10,"},
+                                            {"10.5", "\"query_pre_attn_scalar\": 10.5,"}};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        char members[64];
+        size_t length = 0;
+        snprintf(members, sizeof members, "'query_pre_attn_scalar': %s", values[i][0]);
+        const bp_model_config config = config_of("gemma2", members);
+        assert_int_equal(bp_hf_config_text(&config, NULL, json, &length), BP_OK);
+        json[length] = '\0';
+        assert_non_null(strstr(json, values[i][1]));
+    }
+}
+
 /* The other names that transformers' classes have for their members (attribute_map). */
 /* verifies formats-27.f2cc */
 static void sizes_have_the_other_names_of_their_class(void **state)
@@ -318,6 +338,8 @@ static void other_keys_complete_an_object_of_positions(void **state)
         const bp_llama_config own = bp_llama_config_of(&config);
         assert_true(own.rope_theta == bases[i].full && own.near_theta == bases[i].near);
     }
+    config = config_of("mt5", "'dense_act_fn': 'gelu_new', 'is_gated_act': true");
+    assert_int_equal(bp_family_count(&config, BP_ROLE_HEADS), 6);
     config = config_of("nomic_bert", "'rope_theta': 37");
     assert_true(bp_bert_config_of(&config).rope_theta == 37.0);
     config = config_of("gemma3_text", "'rope_parameters': {'sliding_attention': {'rope_theta': 6}},"
@@ -702,6 +724,7 @@ int main(void)
         cmocka_unit_test(documents_that_end_too_soon_are_refused),
         cmocka_unit_test(lists_of_layers_are_read_and_refused),
         cmocka_unit_test(positions_that_are_not_implemented_are_refused),
+        cmocka_unit_test(whole_numbers_are_written_whole),
         cmocka_unit_test(sizes_have_the_other_names_of_their_class),
         cmocka_unit_test(what_is_only_read_has_a_usual_value),
         cmocka_unit_test(other_keys_complete_an_object_of_positions),
