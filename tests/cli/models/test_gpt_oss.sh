@@ -45,7 +45,22 @@ run export --model "$o" --to "$work/copy"
 check $? 'an export has the same tensors' "$out$err"
 run verify "$o"
 check "$code" 'it verifies' "$out$err"
-expect 2 'gpt_oss: GGUF files of this model type are not implemented' export --model "$o" --to "$work/no.gguf"
+
+# GGUF and back: every tensor has its bits, in the names that gguf-py has for the architecture.
+run export --model "$o" --to "$work/oss.gguf"
+check $code 'it goes into a GGUF file' "$out$err"
+for name in blk.1.ffn_gate_exps.weight blk.1.ffn_up_exps.bias blk.1.ffn_down_exps.weight blk.0.attn_sinks.weight blk.0.ffn_gate_inp.bias \
+    blk.0.post_attention_norm.weight; do
+    grep -aq "$name" "$work/oss.gguf"
+    check $? "$name is in the file"
+done
+run import --from "$work/oss.gguf" --to "$work/back"
+[[ $code -eq 0 ]] && cmp "$o/model.safetensors" "$work/back/model.safetensors"
+check $? 'and back, with the same tensors' "$out$err"
+grep -q '"truncate": false' "$work/back/config.json" && grep -q '"intermediate_size": 176' "$work/back/config.json"
+check $? 'and the same keys' "$(cat "$work/back/config.json")"
+sed 's/"swiglu_limit": 7.0/"swiglu_limit": 6.0/' -i "$work/back/config.json"
+expect 2 'swiglu_limit' export --model "$work/back" --to "$work/no.gguf"
 
 # Continuations: what is kept of a prompt, several sequences at once, forms of the kernels.
 ids() { grep -o '"ids": [^]]*' <<<"$out" | sort -u; }

@@ -4,6 +4,8 @@
  * scales. */
 #include "tools/formats/family/family_llama.h"
 
+#include "tools/formats/gguf/gguf_experts.h"
+
 static void family_gpt_oss_resolve(bp_model_config *config)
 {
     bp_llama_config own = bp_llama_config_of(config);
@@ -128,6 +130,7 @@ const bp_family bp_family_gpt_oss = {.model_type = "gpt_oss",
                                      .judge_class = "GptOssForSequenceClassification",
                                      .resolve = family_gpt_oss_resolve,
                                      .naming = LLAMA_NAMING,
+                                     .gguf = &bp_gguf_gpt_oss,
                                      .adapter_targets = "q_proj,v_proj",
                                      .presets = presets,
                                      .preset_count = ROWS_COUNT(presets)};

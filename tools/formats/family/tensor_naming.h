@@ -21,6 +21,9 @@ typedef enum bp_tensor_layout {
     BP_LAYOUT_RAISED, /* every element is one more in the file: norms that Bedplate and Hugging
                        Face keep about 0 */
     BP_LAYOUT_PIECES, /* several tensors in the file: tools/formats/hf/tensor_pieces.h */
+    BP_LAYOUT_TURNS, /* the same of two tensors whose numbers alternate here (gpt-oss): of (experts,
+                        in, 2 out) each has (experts, out, in), of (experts, 2 out) (experts, out)
+                      */
     BP_LAYOUT_EXPERTS /* (out, r * experts) in the file, the expert the fastest, of (experts, out,
                          r): the B of experts in PEFT's files */
 } bp_tensor_layout;

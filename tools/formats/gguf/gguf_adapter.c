@@ -49,7 +49,7 @@ static bp_status adapter_view(const adapter_writing *e, size_t i, char name[BP_T
                                "GGUF adapters hold no magnitudes (DoRA); --merge writes them with "
                                "the model");
     }
-    if (rule == NULL || wanted->rank != 2 || rule->form == BP_LAYOUT_PIECES ||
+    if (rule == NULL || wanted->rank != 2 || bp_tensor_in_pieces(rule->form) ||
         strcmp(name, "token_embd.weight") == 0 ||
         !bp_tensor_view_transpose(view, rule->form, e->source->heads)) {
         return adapter_no_form(e, i,

@@ -162,6 +162,77 @@ static bp_status olmoe_exports(const bp_model_config *config, bp_error *error)
     return experts_export(config, false, error);
 }
 
+/* gpt-oss: its experts' matrices are transposed in GGUF, gates and ups apart. */
+static const bp_tensor_rule gpt_oss_rules[] = {
+    {"model.layers.#.post_attention_layernorm.*", "blk.#.post_attention_norm.*", BP_LAYOUT_PLAIN},
+    {"model.layers.#.self_attn.sinks", "blk.#.attn_sinks.weight", BP_LAYOUT_PLAIN},
+    {"model.layers.#.mlp.router.*", "blk.#.ffn_gate_inp.*", BP_LAYOUT_PLAIN},
+    {"model.layers.#.mlp.experts.gate_up_proj",
+     "blk.#.ffn_gate_exps.weight|blk.#.ffn_up_exps.weight", BP_LAYOUT_TURNS},
+    {"model.layers.#.mlp.experts.gate_up_proj_bias",
+     "blk.#.ffn_gate_exps.bias|blk.#.ffn_up_exps.bias", BP_LAYOUT_TURNS},
+    {"model.layers.#.mlp.experts.down_proj", "blk.#.ffn_down_exps.weight", BP_LAYOUT_TRANSPOSED},
+    {"model.layers.#.mlp.experts.down_proj_bias", "blk.#.ffn_down_exps.bias", BP_LAYOUT_PLAIN},
+    BP_GGUF_LLAMA_RULES(BP_LAYOUT_PLAIN, BP_LAYOUT_PLAIN)};
+static const bp_tensor_naming gpt_oss_naming = {
+    gpt_oss_rules, COUNT(gpt_oss_rules), NULL, 0, bp_gguf_llama_twins, 1};
+
+static void gpt_oss_put(bp_gguf_writer *w, const char *a, const bp_model_config *config)
+{
+    const bp_llama_config own = bp_llama_config_of(config);
+    qwen3_moe_put(w, a, config);
+    bp_gguf_put_u32(w, bp_gguf_key_of(a, "attention.sliding_window").text, own.window);
+}
+
+static bp_status gpt_oss_take(const bp_gguf_file *f, const char *a, bp_model_config *config)
+{
+    bp_llama_config own = bp_llama_config_of(config);
+    own.rope_scaling = (bp_rope_scaling){0}; /* the file has its own */
+    bp_family_config_set(config, &own, sizeof own);
+    BP_TRY(take_experts(f, a, config, BP_GGUF_WINDOW, true));
+    own = bp_llama_config_of(config);
+    own.stack.inner = own.expert_inner; /* config.json has one number for both */
+    own.rope_scaling.even = own.rope_scaling.kind == BP_ROPE_YARN; /* no key says it */
+    bp_family_config_set(config, &own, sizeof own);
+    config->family->resolve(config);
+    return BP_OK;
+}
+
+/* Readers have windows in every other layer, from the first on, and bounds of their own. */
+static bp_status gpt_oss_exports(const bp_model_config *config, bp_error *error)
+{
+    const bp_llama_config own = bp_llama_config_of(config);
+    bool alternate = own.window != 0;
+    for (uint32_t i = 0; i < own.stack.layers; i++) {
+        alternate = alternate && bp_layer_in(&own.near, i) == (i % 2 == 0);
+    }
+    if (!alternate) {
+        return bp_gguf_refuse_export(
+            error, "readers of this architecture look through a window in every other layer",
+            "sliding_window, layer_types");
+    }
+    if (!own.stack.untied) {
+        return bp_gguf_refuse_export(
+            error, "readers of this architecture want a head with separate weights",
+            "tie_word_embeddings");
+    }
+    if (!own.output_bias) {
+        return bp_gguf_refuse_export(error, "readers of this architecture want biases",
+                                     "attention_bias");
+    }
+    if (own.gate_alpha < 1.702 || own.gate_alpha > 1.702) {
+        return bp_gguf_refuse_export(error, "readers of this architecture have 1.702",
+                                     "swiglu_alpha");
+    }
+    if (own.gate_limit < 7.0 || own.gate_limit > 7.0) {
+        return bp_gguf_refuse_export(error, "readers of this architecture have 7.0",
+                                     "swiglu_limit");
+    }
+    bp_llama_config rounded = own;
+    rounded.rope_scaling.even = false; /* what readers do to every file of this architecture */
+    return bp_gguf_rope_exports(&rounded, 1u << BP_ROPE_LINEAR | 1u << BP_ROPE_YARN, error);
+}
+
 enum { SIGMOID = 2 }; /* of llama.cpp's functions of a router */
 
 static void glm4_moe_put(bp_gguf_writer *w, const char *a, const bp_model_config *config)
@@ -245,6 +316,8 @@ static bp_status glm4_moe_exports(const bp_model_config *config, bp_error *error
 
 const bp_gguf_family bp_gguf_glm4_moe = {"glm4_moe",    "glm4moe", &glm_naming,     glm4_moe_put,
                                          glm4_moe_take, NULL,      glm4_moe_exports};
+const bp_gguf_family bp_gguf_gpt_oss = {"gpt_oss",    "gpt-oss", &gpt_oss_naming, gpt_oss_put,
+                                        gpt_oss_take, NULL,      gpt_oss_exports};
 const bp_gguf_family bp_gguf_qwen2_moe = {
     "qwen2_moe", "qwen2moe", &naming, qwen2_moe_put, qwen2_moe_take, NULL, qwen2_moe_exports};
 const bp_gguf_family bp_gguf_qwen3_moe = {

@@ -25,7 +25,8 @@ static bool always_f32(const char *name, const bp_tensor_view *view)
 {
     return view->rank < 2 || strcmp(name, "position_embd.weight") == 0 ||
            strcmp(name, "token_types.weight") == 0 ||
-           bp_name_matches("blk.#.ffn_gate_inp.weight", name);
+           bp_name_matches("blk.#.ffn_gate_inp.weight", name) ||
+           bp_name_matches("blk.#.*.bias", name);
 }
 
 static bp_dtype gguf_export_type_of(const exporting *e, const char *name,

@@ -703,7 +703,7 @@ static bool hf_weights_pieces(const loading *l, uint32_t p, bp_tensor_pieces *pi
         return false;
     }
     const bp_tensor_rule *rule = bp_tensor_name(&family->naming, ours, theirs);
-    return rule != NULL && rule->form == BP_LAYOUT_PIECES &&
+    return rule != NULL && bp_tensor_in_pieces(rule->form) &&
            bp_tensor_pieces_of(pieces, rule, ours, parameter->rank, parameter->shape);
 }
 

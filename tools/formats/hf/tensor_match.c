@@ -105,7 +105,7 @@ static bp_tensor_entry *find_kept(const bp_tensor_set *set, const char *name, ui
 static void first_piece(const bp_tensor_rule *rule, const char *ours, char name[BP_TENSOR_NAME_MAX])
 {
     bp_tensor_pieces pieces;
-    const uint64_t any[3] = {1, BP_PIECES_SIDES, 1};
+    const uint64_t any[3] = {1, BP_PIECES_SIDES, BP_PIECES_SIDES};
     if (!bp_tensor_pieces_of(&pieces, rule, ours, 3, any) ||
         !bp_tensor_pieces_name(&pieces, 0, name)) {
         name[0] = '\0';
@@ -123,7 +123,7 @@ static const bp_tensor_rule *look_up(const matching *g, const char *ours, bp_ten
         if (!bp_name_rewrite(rule->ours, rule->theirs, ours, name, sizeof name)) {
             continue;
         }
-        if (rule->form == BP_LAYOUT_PIECES) {
+        if (bp_tensor_in_pieces(rule->form)) {
             first_piece(rule, ours, name);
         }
         *entry = find_kept(g->m->set, name, part);
@@ -300,7 +300,7 @@ static bp_status tensor_match_find(matching *g, size_t index)
         blame(g, finding);
         return BP_OK;
     }
-    if (rule->form == BP_LAYOUT_PIECES) {
+    if (bp_tensor_in_pieces(rule->form)) {
         find_pieces(g, index, rule);
         return BP_OK;
     }

@@ -15,10 +15,18 @@ bool bp_tensor_pieces_of(bp_tensor_pieces *pieces, const bp_tensor_rule *rule, c
         pieces->sides += *theirs == '|' ? 1 : 0;
         pieces->single = pieces->single || *theirs == '@';
     }
+    pieces->turns = rule->form == BP_LAYOUT_TURNS;
+    pieces->rank = rank;
+    pieces->experts = shape[0];
+    if (pieces->turns) {
+        const uint64_t both = rank == 3 ? shape[2] : shape[1];
+        pieces->rows = both / pieces->sides;
+        pieces->width = rank == 3 ? shape[1] : 1;
+        return (rank == 2 || rank == 3) && !pieces->single && both % pieces->sides == 0;
+    }
     if (rank != 3 || shape[1] % pieces->sides != 0) {
         return false;
     }
-    pieces->experts = shape[0];
     pieces->rows = shape[1] / pieces->sides;
     pieces->width = shape[2];
     return true;
@@ -82,13 +90,21 @@ uint32_t bp_tensor_pieces_shape(const bp_tensor_pieces *pieces, uint64_t shape[3
         shape[rank++] = pieces->experts;
     }
     shape[rank++] = pieces->rows;
-    shape[rank++] = pieces->width;
+    if (pieces->rank == 3) {
+        shape[rank++] = pieces->width;
+    }
     return rank;
 }
 
 bp_tensor_place bp_tensor_pieces_place(const bp_tensor_pieces *pieces, uint64_t element)
 {
     const uint64_t piece = pieces->rows * pieces->width;
+    if (pieces->turns) {
+        const uint64_t both = pieces->sides * pieces->rows, row = element / both % pieces->width;
+        const uint64_t first = element / (pieces->sides * piece) * piece;
+        const uint64_t column = element % both / pieces->sides;
+        return (bp_tensor_place){element % pieces->sides, first + column * pieces->width + row, 1};
+    }
     const uint64_t number = element / piece, at = element % piece;
     const uint64_t expert = number / pieces->sides, side = number % pieces->sides;
     return pieces->single ? (bp_tensor_place){number, at, piece - at}
@@ -99,6 +115,11 @@ uint64_t bp_tensor_pieces_element(const bp_tensor_pieces *pieces, uint64_t index
                                   uint64_t *run)
 {
     const uint64_t piece = pieces->rows * pieces->width, at = first % piece;
+    if (pieces->turns) {
+        const uint64_t column = at / pieces->width, row = at % pieces->width;
+        *run = 1;
+        return ((first - at) + row * pieces->rows + column) * pieces->sides + index;
+    }
     const uint64_t number = pieces->single ? index : first / piece * pieces->sides + index;
     *run = piece - at;
     return number * piece + at;

@@ -5,7 +5,10 @@
  * The rule of such a parameter has the form BP_LAYOUT_PIECES. Its `theirs` are one or two names
  * with a bar between: of each expert the rows of the first come before those of the second. A name
  * with @ stands for a tensor of every expert, (rows, width), whose number takes the place of @; one
- * without for a tensor of all, (experts, rows, width). */
+ * without for a tensor of all, (experts, rows, width).
+ *
+ * With BP_LAYOUT_TURNS it is two tensors of all experts, whose numbers alternate in the parameter,
+ * and whose matrices are transposed. */
 #ifndef BP_FORMATS_TENSOR_PIECES_H
 #define BP_FORMATS_TENSOR_PIECES_H
 
@@ -25,10 +28,18 @@ typedef struct bp_tensor_pieces {
     const char *ours;           /* the parameter's name */
     uint32_t sides;             /* names */
     bool single;                /* each expert has tensors of its own */
+    bool turns;                 /* numbers of the sides alternate */
+    uint32_t rank;              /* of the parameter, and of a tensor of all experts */
     uint64_t experts;
     uint64_t rows; /* of one expert in one tensor */
     uint64_t width;
 } bp_tensor_pieces;
+
+/* Whether a rule of that form has pieces. */
+static inline bool bp_tensor_in_pieces(bp_tensor_layout form)
+{
+    return form == BP_LAYOUT_PIECES || form == BP_LAYOUT_TURNS;
+}
 
 /* The pieces of a parameter of that name and shape by a rule of that form. False: the shape does
  * not go with it. */

@@ -117,18 +117,22 @@ void bp_tensor_view_mxfp4(bp_tensor_view *view, const bp_mxfp4 *mx)
 
 bool bp_tensor_view_scattered(const bp_tensor_view *view)
 {
-    return view->transposed || view->mx.blocks.entry != NULL;
+    return view->transposed || view->mx.blocks.entry != NULL || view->in.turns || view->out.turns;
 }
 
 void bp_tensor_view_pieces(bp_tensor_view *view, uint32_t part, const bp_tensor_entry *entry,
                            const bp_tensor_pieces *pieces)
 {
-    *view =
-        (bp_tensor_view){.entry = entry,
-                         .part = part,
-                         .rank = 3,
-                         .shape = {pieces->experts, pieces->sides * pieces->rows, pieces->width},
-                         .in = *pieces};
+    const uint64_t both = pieces->sides * pieces->rows;
+    *view = (bp_tensor_view){.entry = entry,
+                             .part = part,
+                             .rank = pieces->rank,
+                             .shape = {pieces->experts, both, pieces->width},
+                             .in = *pieces};
+    if (pieces->turns && pieces->rank == 3) {
+        view->shape[1] = pieces->width;
+        view->shape[2] = both;
+    }
 }
 
 void bp_tensor_view_take(bp_tensor_view *view, const bp_tensor_pieces *pieces, uint64_t index)
@@ -167,7 +171,10 @@ typedef struct pull {
     size_t from_bytes; /* of an element */
     size_t to_bytes;
     bp_staging work;
-    uint64_t base; /* elements of the file before the matrix that is read */
+    uint64_t base;   /* elements of the file before the matrix that is read */
+    uint32_t pick;   /* of a row of the file every so many elements, from `side` on; 0: all */
+    uint32_t spread; /* rows of the file are every so many columns here, from `side` on; 0: all */
+    uint32_t side;
 } pull;
 
 static bp_status too_large(const pull *p)
@@ -299,19 +306,22 @@ static bp_status pull_heads(const pull *p, uint64_t first, size_t count, unsigne
  * strip of it. */
 static bp_status pull_block(const pull *p, uint64_t first, size_t count, unsigned char *out)
 {
-    uint64_t length = p->view->shape[1]; /* of a row of the view: rows of the file */
-    uint64_t width = p->view->shape[0];
+    const size_t pick = p->pick > 0 ? p->pick : 1, spread = p->spread > 0 ? p->spread : 1;
+    uint64_t length = p->view->shape[1]; /* of a row of the view */
+    uint64_t width = p->view->shape[0] * pick;
     uint64_t top = first / length;
     size_t strip = (size_t)((first + count - 1) / length - top + 1);
     unsigned char *converted = (unsigned char *)p->work.memory + p->work.capacity / 2 / 8 * 8;
+    const uint64_t skip = pick > 1 ? p->side : 0, behind = spread > 1 ? p->side : 0;
     pull half = *p;
     half.work.capacity = p->work.capacity / 2 / 8 * 8;
-    for (uint64_t j = 0; j < length; j++) {
-        BP_TRY(pull_run(&half, j * width + top, strip, converted));
+    for (uint64_t j = 0; j < length / spread; j++) {
+        BP_TRY(pull_run(&half, j * width + top * pick + skip, (strip - 1) * pick + 1, converted));
         for (size_t i = 0; i < strip; i++) {
-            uint64_t at = (top + i) * length + j;
+            uint64_t at = (top + i) * length + j * spread + behind;
             if (at >= first && at - first < count) {
-                memcpy(out + (at - first) * p->to_bytes, converted + i * p->to_bytes, p->to_bytes);
+                memcpy(out + (at - first) * p->to_bytes, converted + i * pick * p->to_bytes,
+                       p->to_bytes);
             }
         }
     }
@@ -321,7 +331,8 @@ static bp_status pull_block(const pull *p, uint64_t first, size_t count, unsigne
 static bp_status pull_transposed(const pull *p, uint64_t first, size_t count, unsigned char *out)
 {
     uint64_t length = p->view->shape[1];
-    size_t widest = p->work.capacity / 2 / 8 * 8 / 4; /* rows of a block, at 4 bytes an element */
+    /* rows of a block, at 4 bytes an element */
+    size_t widest = p->work.capacity / 2 / 8 * 8 / 4 / (p->pick > 0 ? p->pick : 1);
     while (count > 0) {
         uint64_t end = bp_size_mul(first / length + widest, length);
         uint64_t left = end - first;
@@ -347,7 +358,7 @@ static bp_status pull_matrices(const pull *p, uint64_t first, size_t count, unsi
         const uint64_t at = first % each, left = each - at;
         const size_t piece = left < count ? (size_t)left : count;
         matrix.view = &one;
-        matrix.base = first - at;
+        matrix.base = (first - at) * (p->pick > 0 ? p->pick : 1) / (p->spread > 0 ? p->spread : 1);
         BP_TRY(pull_transposed(&matrix, at, piece, out));
         out += piece * p->to_bytes;
         first += piece;
@@ -390,10 +401,76 @@ static bp_status pull_raised(const pull *p, uint64_t first, size_t count, unsign
     return BP_OK;
 }
 
+/* Elements from `first` on of a list of which `side` says every second, or back into such a list.
+ */
+static bp_status pull_second(const pull *p, uint64_t first, size_t count, unsigned char *out)
+{
+    unsigned char *converted = (unsigned char *)p->work.memory + p->work.capacity / 2 / 8 * 8;
+    const size_t most = p->work.capacity / 2 / 8 * 8 / 4 / 2, pick = p->pick, spread = p->spread;
+    pull half = *p;
+    half.work.capacity = p->work.capacity / 2 / 8 * 8;
+    /* the first element that is of this side */
+    size_t at = pick > 0 ? 0 : (size_t)((p->side + spread - first % spread) % spread);
+    while (at < count) {
+        const size_t all = pick > 0 ? count - at : (count - at + spread - 1) / spread;
+        const size_t some = all < most ? all : most;
+        BP_TRY(pick > 0 ? pull_run(&half, (first + at) * pick + p->side, (some - 1) * pick + 1,
+                                   converted)
+                        : pull_run(&half, (first + at) / spread, some, converted));
+        for (size_t i = 0; i < some; i++) {
+            memcpy(out + (at + i * (pick > 0 ? 1 : spread)) * p->to_bytes,
+                   converted + i * (pick > 0 ? pick : 1) * p->to_bytes, p->to_bytes);
+        }
+        at += some * (pick > 0 ? 1 : spread);
+    }
+    return BP_OK;
+}
+
+/* Elements [first, first + count) of a parameter whose numbers alternate between two tensors. */
+static bp_status pull_turns(const pull *p, uint64_t first, size_t count, unsigned char *out)
+{
+    const bp_tensor_pieces *pieces = &p->view->in;
+    for (uint32_t side = 0; side < pieces->sides; side++) {
+        char name[BP_TENSOR_NAME_MAX] = "";
+        bp_tensor_view view = *p->view;
+        view.in.rule = NULL;
+        view.entry = bp_tensor_pieces_name(pieces, side, name)
+                         ? bp_tensor_set_find(p->set, name, &view.part)
+                         : NULL;
+        if (view.entry == NULL) {
+            return bp_error_set(p->set->error, BP_ERR_DATA, where, "a tensor is missing", name);
+        }
+        pull one = *p;
+        one.view = &view;
+        one.from_bytes = bp_dtype_bytes(view.entry->dtype);
+        one.spread = pieces->sides;
+        one.side = side;
+        BP_TRY(pieces->rank == 3 ? pull_matrices(&one, first, count, out)
+                                 : pull_second(&one, first, count, out));
+    }
+    return BP_OK;
+}
+
+/* The same of one of the two tensors. */
+static bp_status pull_turned(const pull *p, uint64_t first, size_t count, unsigned char *out)
+{
+    bp_tensor_view view = *p->view;
+    pull one = *p;
+    view.out.rule = NULL;
+    one.view = &view;
+    one.pick = p->view->out.sides;
+    one.side = (uint32_t)p->view->index;
+    return p->view->out.rank == 3 ? pull_matrices(&one, first, count, out)
+                                  : pull_second(&one, first, count, out);
+}
+
 /* Elements [first, first + count) of a parameter that the file has in pieces. */
 static bp_status pull_pieces(const pull *p, uint64_t first, size_t count, unsigned char *out)
 {
     char name[BP_TENSOR_NAME_MAX];
+    if (p->view->in.turns) {
+        return pull_turns(p, first, count, out);
+    }
     while (count > 0) {
         const bp_tensor_place place = bp_tensor_pieces_place(&p->view->in, first);
         const size_t run = place.run < count ? (size_t)place.run : count;
@@ -418,6 +495,9 @@ static bp_status pull_pieces(const pull *p, uint64_t first, size_t count, unsign
 /* The same of one of the pieces into which a parameter goes. */
 static bp_status pull_taken(const pull *p, uint64_t first, size_t count, unsigned char *out)
 {
+    if (p->view->out.turns && p->view->in.rule == NULL) {
+        return pull_turned(p, first, count, out);
+    }
     while (count > 0) {
         uint64_t run;
         const uint64_t at = bp_tensor_pieces_element(&p->view->out, p->view->index, first, &run);

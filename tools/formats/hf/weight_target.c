@@ -27,7 +27,7 @@ static bool pieces_of(const bp_weight_source *source, size_t index, const bp_ten
     const bp_wanted *wanted = &source->list[index];
     char name[BP_TENSOR_NAME_MAX];
     const bp_tensor_rule *rule = bp_tensor_name(naming, wanted->name, name);
-    return rule != NULL && rule->form == BP_LAYOUT_PIECES &&
+    return rule != NULL && bp_tensor_in_pieces(rule->form) &&
            bp_tensor_pieces_of(pieces, rule, wanted->name, wanted->rank, wanted->shape);
 }
 
@@ -46,11 +46,17 @@ bp_status bp_weight_source_view(const bp_weight_source *source, size_t index, ui
     const bp_tensor_rule *rule = bp_tensor_name(naming, wanted->name, name);
     bp_tensor_pieces pieces;
     *view = wanted->view;
+    if (view->mx.blocks.entry != NULL && rule != NULL && rule->form != BP_LAYOUT_PLAIN) {
+        return bp_error_set(source->set->error, BP_ERR_USAGE, where,
+                            "experts in blocks of MXFP4 go into this format from a directory that "
+                            "export wrote, which has them as floats",
+                            wanted->name);
+    }
     if (pieces_of(source, index, naming, &pieces) && bp_tensor_pieces_name(&pieces, piece, name)) {
         bp_tensor_view_take(view, &pieces, piece);
         return BP_OK;
     }
-    if (rule == NULL || rule->form == BP_LAYOUT_PIECES ||
+    if (rule == NULL || bp_tensor_in_pieces(rule->form) ||
         !bp_tensor_view_transpose(view, rule->form, source->heads)) {
         return bp_error_set(source->set->error, BP_ERR_USAGE, where,
                             "the format has no name or no form for this tensor", wanted->name);

@@ -98,12 +98,46 @@ static void places_are_those_of_elements(void **state)
     }
 }
 
+/* gpt-oss: of (experts, in, 2 out) tensor `side` has element (e, i, 2 o + side) at (e, o, i), of
+ * (experts, 2 out) element (e, 2 o + side) at (e, o), as llama.cpp's converter takes them apart. */
+/* verifies formats-2.1f4a */
+static void numbers_that_alternate_come_apart(void **state)
+{
+    (void)state;
+    static const bp_tensor_rule turns = {"*.gate_up", "*.gates|*.ups", BP_LAYOUT_TURNS};
+    const uint64_t shape[3] = {3, 5, 8}, list[2] = {3, 8}, odd[3] = {3, 5, 7};
+    uint64_t found[3] = {0}, run;
+    bp_tensor_pieces pieces;
+    assert_true(bp_tensor_pieces_of(&pieces, &turns, "a.gate_up", 3, shape));
+    assert_int_equal(bp_tensor_pieces_count(&pieces), 2);
+    expect(&pieces, 1, "a.ups");
+    assert_int_equal(bp_tensor_pieces_shape(&pieces, found), 3);
+    assert_true(found[0] == 3 && found[1] == 4 && found[2] == 5);
+    for (uint64_t i = 0; i < 120; i++) {
+        const uint64_t expert = i / 40, in = i / 8 % 5, side = i % 2, out = i % 8 / 2;
+        const bp_tensor_place place = bp_tensor_pieces_place(&pieces, i);
+        assert_true(place.index == side && place.run == 1);
+        assert_int_equal(place.first, (expert * 4 + out) * 5 + in);
+        assert_int_equal(bp_tensor_pieces_element(&pieces, side, place.first, &run), i);
+    }
+    assert_true(bp_tensor_pieces_of(&pieces, &turns, "a.gate_up", 2, list));
+    assert_int_equal(bp_tensor_pieces_shape(&pieces, found), 2);
+    assert_true(found[0] == 3 && found[1] == 4);
+    for (uint64_t i = 0; i < 24; i++) {
+        const bp_tensor_place place = bp_tensor_pieces_place(&pieces, i);
+        assert_true(place.index == i % 2 && place.first == i / 8 * 4 + i % 8 / 2);
+        assert_int_equal(bp_tensor_pieces_element(&pieces, place.index, place.first, &run), i);
+    }
+    assert_false(bp_tensor_pieces_of(&pieces, &turns, "a.gate_up", 3, odd));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_have_names_and_shapes),
         cmocka_unit_test(shapes_that_do_not_go_are_none),
         cmocka_unit_test(places_are_those_of_elements),
+        cmocka_unit_test(numbers_that_alternate_come_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
