@@ -77,8 +77,8 @@ enum {
     BP_ROW_REQUIRED = 4, /* there is no usual value */
     BP_ROW_RESOLVED = 8, /* of COUNT_NULL: 0 is written as what it means */
     BP_ROW_SPARSE = 16,  /* the same: 0 is not written, nor a TOKEN of -1; nor is the usual COUNT,
-                           nor  a FLAG that is not set; of REAL_NULL: null is 0; of what has to be so:
-                           null says nothing, and 1.0 is ONE */
+                            nor a FLAG that is not set; of REAL_NULL: null is 0; of what has to be
+                            so: null says nothing, and 1.0 is ONE */
     BP_ROW_WHOLE = 32    /* a REAL that transformers has as an int: a whole one is written so */
 };
 
