@@ -307,30 +307,25 @@ static void make_weight(bp_builder *builder, uint32_t index, const char *name)
     }
 }
 
-/* Products that read blocks make no fp32 of 16 bits, which sampled and kept logits are. */
-static bool logits_unpack(const bp_spec *spec)
-{
-    const bool wide = spec->generate_context > 0 || spec->keep_logits ||
-                      spec->policy_temperature > 0.0 || spec->lora.token_count > 0;
-    return spec->working == BP_F32 || !wide;
-}
-
-/* Whether a matrix gives a language model's logits and nothing else. */
+/* Whether a matrix gives a language model's logits and nothing else, by products that read blocks:
+ * of 16 bits they make no fp32, which sampled and kept logits are. */
 static bool gives_logits(const bp_builder *builder, const bp_parameter *parameter)
 {
     const bp_spec *spec = builder->spec;
+    const bool wide = spec->generate_context > 0 || spec->keep_logits ||
+                      spec->policy_temperature > 0.0 || spec->lora.token_count > 0;
     return parameter->head == BP_HEAD_OUTPUT && !parameter->embedding && !parameter->offloaded &&
            parameter->rank == 2 && parameter->shape[0] == spec->config.vocabulary &&
-           spec->config.task == BP_TASK_CAUSAL_LM && logits_unpack(spec);
+           spec->config.task == BP_TASK_CAUSAL_LM && (spec->working == BP_F32 || !wide);
 }
 
-/* Whether a table's rows go out as they are, and its products, where a head is tied to it, read
- * blocks. */
+/* Whether a table's rows go out as they are. In 16 bits a value of a block is rounded in another
+ * way than a float that is read, so that an offloaded table, of floats, would have other bits. */
 static bool looks_up(const bp_builder *builder, const bp_parameter *parameter)
 {
     const bp_spec *spec = builder->spec;
-    return parameter->unpacks && !parameter->offloaded && !(spec->noise > 0.0) &&
-           spec->lora.token_count == 0 && logits_unpack(spec);
+    return parameter->unpacks && !parameter->offloaded && spec->working == BP_F32 &&
+           !(spec->noise > 0.0) && spec->lora.token_count == 0;
 }
 
 static void make_tensors(bp_builder *builder, uint32_t index, const char *name)
