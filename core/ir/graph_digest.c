@@ -93,7 +93,17 @@ static void graph_digest_add_shared(bp_digest *digest, const bp_graph *graph)
     }
 }
 
-/* Whether a rank has parts of tensors, or sends other pieces than the others. */
+/* Whether an op is a call of a group of ranks, which have other parts of a sample than each other.
+ */
+static bool graph_digest_of_group(const bp_graph *graph, uint32_t i)
+{
+    const bp_op *op = &graph->ops[i];
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    const bp_all_gather_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
+    return info->engine == BP_ENGINE_FABRIC && info->pending == BP_PENDING_BEGIN && s->group != 0;
+}
+
+/* Whether a rank has parts of tensors, or does other ops than the others. */
 static bool graph_digest_shares(const bp_graph *graph)
 {
     bool shares = false;
@@ -101,7 +111,7 @@ static bool graph_digest_shares(const bp_graph *graph)
         shares = graph->buffers[i].part.whole > 0;
     }
     for (uint32_t i = 0; i < graph->used.ops && !shares; i++) {
-        shares = bp_fabric_has_pieces(graph->ops[i].kernel);
+        shares = bp_fabric_has_pieces(graph->ops[i].kernel) || graph_digest_of_group(graph, i);
     }
     return shares;
 }

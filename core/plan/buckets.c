@@ -8,6 +8,7 @@
 #include "core/base/sort.h"
 #include "core/ir/verify/verify.h"
 #include "core/plan/planned.h"
+#include "core/plan/parts.h"
 
 #define BUCKETS_ALIGNMENT 64
 
@@ -32,6 +33,9 @@ const char *bp_length_buckets_refused(const bp_spec *spec)
     }
     if (!spec->device->sums_by_row) {
         return "this device adds up rows in groups, which padding is part of";
+    }
+    if (bp_spec_token_lanes(spec) > 1) {
+        return "parts of a shorter sample's tokens are other sums (see --sequence-ranks)";
     }
     if (spec->optimizer != NULL && spec->products == BP_PRODUCT_FP8) {
         return "products in fp8 add up rows in groups, which padding is part of";

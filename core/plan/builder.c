@@ -6,6 +6,7 @@
 
 #include "core/plan/adapter.h"
 #include "core/plan/compile_private.h"
+#include "core/plan/passes/token_lanes.h"
 #include "core/plan/rows.h"
 #include "core/ops/codec.h"
 #include "core/base/glob.h"
@@ -26,7 +27,7 @@ void bp_build_init(bp_builder *builder, bp_graph *graph, const bp_spec *spec,
                             .stage = UINT32_MAX,
                             .action = UINT32_MAX,
                             .output_class = BP_CLASS_WORKSPACE,
-                            .rows = (uint64_t)spec->batch * spec->sequence};
+                            .rows = bp_size_mul(spec->batch, bp_spec_rank_tokens(spec))};
 }
 
 const char *bp_build_name(const bp_builder *builder, uint32_t index)
@@ -717,6 +718,10 @@ void compile_make_gradient(bp_builder *builder, uint32_t index)
 static bp_ref gradient_of(bp_builder *builder, uint32_t index, int64_t *accumulate)
 {
     bp_parameter *parameter = &builder->parameters[index];
+    if (builder->lanes.outside) {
+        bp_token_lanes_refuse(builder, index);
+        return BP_ABSENT;
+    }
     if (parameter->gradient == BP_NO_BUFFER) {
         compile_make_gradient(builder, index);
     }

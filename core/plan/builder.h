@@ -8,6 +8,7 @@
 #define BP_CORE_BUILDER_H
 
 #include "core/plan/input.h"
+#include "core/plan/parts.h"
 #include "core/plan/passes/passes.h"
 #include "core/plan/passes/shards.h"
 #include "core/ops/master.h"
@@ -111,6 +112,17 @@ typedef enum bp_accumulate {
     BP_ACCUMULATE_LAST /* the moments move, then the weights */
 } bp_accumulate;
 
+/* Lanes of tokens (core/plan/passes/token_lanes.h). */
+typedef struct bp_token_lanes {
+    struct bp_compile *compile; /* NULL: the group's sum has one leaf */
+    uint32_t first;             /* leaf of the micro-batch's first lane */
+    bool outside;               /* no lane's ops are written: sums over tokens are refused */
+    uint64_t row;               /* of the lane that is, the first of this rank's; else 0 */
+    uint64_t rows;              /* while it is: those of all lanes of this rank, */
+    bp_ref losses;              /* their losses */
+    bp_ref input[3];            /* and inputs that each token has one of */
+} bp_token_lanes;
+
 typedef enum bp_mode { BP_MODE_TRAIN, BP_MODE_EVAL, BP_MODE_DECODE } bp_mode;
 
 typedef struct bp_builder {
@@ -126,7 +138,7 @@ typedef struct bp_builder {
     uint32_t action;
     bp_class output_class;          /* class of the stage's output buffer: tape or checkpoint */
     uint64_t rows;                  /* tokens per run: batch * sequence; decoding: rows per run */
-    uint64_t row_first;             /* of a chunk of rows, the first; else 0 */
+    uint64_t row_first;             /* of a chunk of rows, or of a rank's or a lane's, the first */
     uint64_t sequences;             /* decoding: which these rows belong to, as many to each */
     bp_ref step;                    /* step block, BYTE */
     bp_ref declared[BP_INPUTS_MAX]; /* inputs of the micro-batch, in the order of declaration */
@@ -181,6 +193,7 @@ typedef struct bp_builder {
     bool moves;             /* backward moves statistics: a step is not computed again */
     uint32_t weights_end;   /* the buffers of all parameters lie before this one */
     bp_shards shards;       /* who owns what; no ranks: everybody has everything */
+    bp_token_lanes lanes;   /* the lanes of a micro-batch's tokens while its ops are written */
     bp_passes passes;       /* the passes' own */
 } bp_builder;
 

@@ -5,6 +5,7 @@
 #include "core/plan/compile_private.h"
 
 #include "core/plan/adapter.h"
+#include "core/plan/passes/token_lanes.h"
 #include "core/plan/passes/virtual_ranks.h"
 #include "core/base/glob.h"
 #include "core/ir/link.h"
@@ -691,7 +692,7 @@ uint64_t bp_compile_micro_bytes(const bp_spec *spec)
 
 uint32_t bp_compile_micros(const bp_spec *spec)
 {
-    return bp_spec_whole_group(spec) ? spec->accumulation / bp_spec_ranks(spec) : 1;
+    return bp_spec_whole_group(spec) ? spec->accumulation / bp_spec_data_ranks(spec) : 1;
 }
 
 uint32_t bp_compile_runs(const bp_spec *spec, bp_program_kind program)
@@ -825,6 +826,7 @@ void compile_inputs(const bp_compile *compile, bp_builder *builder, uint32_t mic
     for (uint32_t i = compile->input_count; i-- > 0;) { /* of several of a kind, the first */
         builder->input[compile->input[i].from] = builder->declared[i];
     }
+    bp_token_lanes_place(builder);
 }
 
 void compile_emitter(const bp_compile *compile, bp_builder *builder, bp_program_kind program,
@@ -835,7 +837,7 @@ void compile_emitter(const bp_compile *compile, bp_builder *builder, bp_program_
     builder->shared_second = BP_ABSENT;
     builder->mode = mode;
     builder->label = bp_program_name(program);
-    builder->rows = (uint64_t)builder->spec->batch * builder->spec->sequence;
+    builder->rows = bp_size_mul(builder->spec->batch, bp_spec_rank_tokens(builder->spec));
     builder->sequences = 1;
     builder->output_class = BP_CLASS_WORKSPACE;
     builder->losses = BP_ABSENT;
@@ -964,12 +966,12 @@ void compile_action(bp_compile *compile, bp_builder *builder, uint32_t index, ui
     const bp_action *action = &compile->actions[index];
     compile_inputs(compile, builder, micro);
     compile_enter(compile, builder, action->stage, index);
-    bp_virtual_ranks_enter(compile, builder, micro);
+    bp_token_lanes_enter(compile, builder, micro);
     if (action->kind == BP_ACTION_FORWARD) {
         write_forward(compile, builder, action, micro);
     } else {
         write_backward(compile, builder, action, micro);
     }
-    bp_virtual_ranks_leave(compile, builder, micro);
+    bp_token_lanes_leave(compile, builder, micro);
     bp_build_resolved(builder);
 }

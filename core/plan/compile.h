@@ -79,7 +79,8 @@ typedef struct bp_compile {
     uint32_t virtual_ranks; /* of this rank, and micro-batches of each; 0: the group has one virtual
                                rank */
     uint32_t virtual_rank_micros;
-    bp_ref *lane_sums; /* [stages + 1][levels]: finished subtrees of what is ready there */
+    uint32_t token_lanes; /* of this rank's tokens: as many leaves has each virtual rank of it */
+    bp_ref *lane_sums;    /* [stages + 1][levels]: finished subtrees of what is ready there */
     uint32_t *
         virtual_rank_gradients; /* [virtual ranks][parameters]: buffers that are not complete yet */
     bp_ref virtual_rank_results;    /* a result block for each virtual rank, */

@@ -7,6 +7,8 @@
 #include "core/plan/input.h"
 #include "core/plan/model.h"
 #include "core/plan/optimizer.h"
+#include "core/plan/parts.h"
+#include "core/plan/passes/token_lanes.h"
 #include "core/plan/range.h"
 #include "core/plan/rows.h"
 
@@ -432,18 +434,18 @@ uint32_t bp_spec_virtual_ranks(const bp_spec *spec)
 
 uint32_t bp_spec_ranks(const bp_spec *spec)
 {
-    return spec->ranks > 0 && spec->virtual_ranks > 1 ? spec->ranks : 1;
+    return spec->ranks > 0 && bp_spec_leaves(spec) > 1 ? spec->ranks : 1;
 }
 
 bool bp_spec_whole_group(const bp_spec *spec)
 {
-    return spec->gradient_release != BP_RELEASE_NONE || bp_spec_virtual_ranks(spec) > 1;
+    return spec->gradient_release != BP_RELEASE_NONE || bp_spec_leaves(spec) > 1;
 }
 
 /* How a group is split into virtual ranks, and virtual ranks among ranks. */
 static bp_status check_virtual_ranks(const bp_spec *spec, bp_error *error)
 {
-    const uint32_t lanes = bp_spec_virtual_ranks(spec), ranks = bp_spec_ranks(spec);
+    const uint32_t lanes = bp_spec_virtual_ranks(spec), ranks = bp_spec_data_ranks(spec);
     if ((lanes & (lanes - 1)) != 0 || lanes > BP_VIRTUAL_RANKS_MAX) {
         return bp_error_limit(error, BP_ERR_USAGE, where,
                               "the number of virtual ranks is a power of two, at most 1024",
@@ -472,7 +474,7 @@ static bp_status check_virtual_ranks(const bp_spec *spec, bp_error *error)
             "virtual-ranks", spec->accumulation,
             (spec->accumulation / (int64_t)lanes + 1) * (int64_t)lanes);
     }
-    if (lanes == 1) {
+    if (bp_spec_leaves(spec) == 1) {
         return BP_OK;
     }
     if (spec->gradient_int8) {
@@ -792,6 +794,7 @@ bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
     }
     BP_TRY(check_release(spec, error));
     BP_TRY(check_sharing(spec, error));
+    BP_TRY(bp_token_lanes_check(spec, error));
     BP_TRY(check_virtual_ranks(spec, error));
     return spec->optimizer->check(spec->optimizer, &spec->optimizer_options, error);
 }

@@ -415,6 +415,12 @@ typedef struct bp_spec {
     uint32_t ranks;
     /* Which of them this is; below ranks; 0: the first. */
     uint32_t rank;
+    /* Parts of a sample's tokens whose sums are leaves of that tree as well, which shape the result
+     * (core/plan/passes/token_lanes.h); a power of two that divides sequence; 0: 1. */
+    uint32_t token_lanes;
+    /* Ranks that share the tokens of one sample; a divisor of token_lanes and of ranks, which are
+     * as many of these for each virtual rank; 0: 1. */
+    uint32_t sequence_ranks;
     /* What of the state each has a share of; 0: nothing. */
     bp_sharing sharing;
     /* Weights that are gathered ahead of their use, where they are shared out; 0 to BP_AHEAD_MOST;
@@ -481,6 +487,7 @@ bool bp_spec_needs_norm(const bp_spec *spec);
 
 /* Virtual ranks, and the ranks that share them, at least 1. */
 uint32_t bp_spec_virtual_ranks(const bp_spec *spec);
+
 uint32_t bp_spec_ranks(const bp_spec *spec);
 
 /* Whether one program holds all of a group's micro-batches that are this rank's: with gradient

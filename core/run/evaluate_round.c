@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/ir/step.h"
+#include "core/plan/parts.h"
 
 void evaluate_round_place(bp_runtime *runtime, void *memory, bool losses)
 {
@@ -19,7 +20,7 @@ void evaluate_round_place(bp_runtime *runtime, void *memory, bool losses)
 
 uint32_t evaluate_ranks(const bp_runtime *runtime)
 {
-    return runtime->fabric != NULL ? bp_spec_ranks(&runtime->plan->spec) : 1;
+    return runtime->fabric != NULL ? bp_spec_data_ranks(&runtime->plan->spec) : 1;
 }
 
 /* Whether the program asks other ranks for their parts of the weights. */
@@ -158,12 +159,13 @@ bp_status evaluate_run(bp_runtime *runtime, const evaluate_round *round)
 {
     const bp_spec *spec = &runtime->plan->spec;
     const uint32_t ranks = evaluate_ranks(runtime);
-    const uint32_t own = ranks > 1 ? spec->rank : 0;
+    const uint32_t own = ranks > 1 ? bp_spec_data_rank(spec) : 0;
     const uint64_t logits =
         bp_size_mul(bp_compile_logits_rows(spec), bp_compile_logits_width(spec) * sizeof(float));
     bp_round *at = &runtime->round;
     at->logits = sizeof(bp_evaluate_found) + (round->losses ? (size_t)bp_working_losses(spec) : 0);
     at->bytes = at->logits + (round->logits ? (size_t)bp_size_align(logits, sizeof(uint64_t)) : 0);
+    /* Ranks that share a sample's tokens run the same micro-batch, together. */
     if (own < round->count || round_gathers(runtime)) {
         BP_TRY(run_own(runtime, round, own < round->count ? own : round->count - 1));
     }
@@ -173,7 +175,8 @@ bp_status evaluate_run(bp_runtime *runtime, const evaluate_round *round)
 static const uint8_t *piece_of(const bp_runtime *runtime, uint32_t at)
 {
     const bp_round *round = &runtime->round;
-    return evaluate_ranks(runtime) > 1 ? round->all + at * round->bytes : round->mine;
+    const size_t of_group = bp_spec_sequence_ranks(&runtime->plan->spec) * round->bytes;
+    return evaluate_ranks(runtime) > 1 ? round->all + at * of_group : round->mine;
 }
 
 const bp_evaluate_found *evaluate_found_of(const bp_runtime *runtime, uint32_t at)

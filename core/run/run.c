@@ -5,6 +5,7 @@
 
 #include "core/base/digest.h"
 #include "core/run/run_private.h"
+#include "core/plan/parts.h"
 
 static const char where[] = "run";
 
@@ -297,7 +298,8 @@ static bp_status run_whole_group(bp_runtime *runtime, bp_step_block *block)
 {
     const bp_group *group = &runtime->group;
     const bool shares = bp_spec_ranks(&runtime->plan->spec) > 1;
-    const uint32_t first = shares ? runtime->plan->spec.rank * runtime->plan->compile.micros : 0;
+    const uint32_t data = shares ? bp_spec_data_rank(&runtime->plan->spec) : 0;
+    const uint32_t first = data * runtime->plan->compile.micros;
     const uint32_t end = first + runtime->plan->compile.micros;
     const bp_length_bucket *bucket =
         run_shortest(runtime, first, (end < group->micros ? end : group->micros) - 1);

@@ -3,8 +3,10 @@
 #include "layers/heads/loss.h"
 
 #include "core/ops/master.h"
+#include "core/plan/passes/token_lanes.h"
 #include "core/plan/rows.h"
 #include "layers/nodes/activate.h"
+#include "layers/nodes/attention_ranks.h"
 #include "layers/heads/distill_loss.h"
 #include "core/ir/step.h"
 
@@ -360,6 +362,12 @@ static void emit_input_gradient(bp_builder *builder, const bp_head *head, const 
 
 void bp_loss_sum(bp_builder *builder)
 {
+    if (builder->mode == BP_MODE_EVAL && bp_spec_sequence_ranks(builder->spec) > 1) {
+        const bp_ref all = bp_attention_ranks_losses(builder, builder->losses);
+        builder->losses_kept = all;
+        bp_loss_sum_of(builder, all, builder->spec->sequence);
+        return;
+    }
     bp_loss_sum_of(builder, builder->losses, builder->rows);
 }
 
@@ -553,8 +561,8 @@ static void emit_rows_gradient(bp_builder *builder, const bp_head *head, const c
     }
 }
 
-void bp_loss_backward(bp_builder *builder, const bp_head *head, bp_ref x, bp_ref d_x,
-                      bp_ref statistics)
+static void loss_of_lane(bp_builder *builder, const bp_head *head, bp_ref x, bp_ref d_x,
+                         bp_ref statistics)
 {
     const bool table = bp_build_trainable(builder, head->table) && !bp_ref_present(statistics);
     chunk c = first_chunk(builder, head, head->vocabulary, true);
@@ -591,6 +599,17 @@ void bp_loss_backward(bp_builder *builder, const bp_head *head, bp_ref x, bp_ref
     }
     if (!pairs) {
         bp_loss_sum(builder);
+    }
+}
+
+void bp_loss_backward(bp_builder *builder, const bp_head *head, bp_ref x, bp_ref d_x,
+                      bp_ref statistics)
+{
+    for (uint32_t lane = 0; lane < bp_token_lanes_count(builder); lane++) {
+        bp_token_lane_begin(builder, lane);
+        loss_of_lane(builder, head, bp_token_lane_at(builder, x, head->width),
+                     bp_token_lane_at(builder, d_x, head->width), statistics);
+        bp_token_lane_end(builder, lane);
     }
 }
 

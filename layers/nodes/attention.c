@@ -2,6 +2,8 @@
 /* Attention as ops. */
 #include "layers/nodes/attention.h"
 
+#include "core/plan/passes/token_lanes.h"
+#include "layers/nodes/attention_ranks.h"
 #include "layers/nodes/disentangled.h"
 
 #include <math.h>
@@ -176,7 +178,8 @@ static void biased_backward(bp_builder *builder, const bp_attention *attention,
     }
 }
 
-void bp_attention_forward(bp_builder *builder, const bp_attention *attention, bp_ref qkv,
+/* Of all heads that this rank has, over all tokens. */
+static void forward_heads(bp_builder *builder, const bp_attention *attention, bp_ref qkv,
                           bp_ref out, bp_ref lse)
 {
     const bp_attention_forward_scalars scalars = {
@@ -216,7 +219,7 @@ void bp_attention_forward(bp_builder *builder, const bp_attention *attention, bp
     }
 }
 
-void bp_attention_backward(bp_builder *builder, const bp_attention *attention,
+static void backward_heads(bp_builder *builder, const bp_attention *attention,
                            const bp_attention_backward_call *call)
 {
     const bp_attention_backward_scalars scalars = {
@@ -249,6 +252,61 @@ void bp_attention_backward(bp_builder *builder, const bp_attention *attention,
         bp_build_attention_backward(builder, &operands, &scalars);
     }
     sinks_backward(builder, attention, call);
+}
+
+/* What is parameters' of heads, or drawn by their numbers, is not split. */
+static void refuse_lanes(bp_builder *builder, const bp_attention *attention)
+{
+    if (bp_dropout_probability(builder, &attention->dropout) > 0.0) {
+        bp_token_lanes_whole(builder, BP_TOKEN_LANES_DROPOUT);
+    }
+    if (attention->sunk || attention->buckets > 0 || bp_disentangled(attention)) {
+        bp_token_lanes_whole(builder, "sinks and tables of distances are those of all heads, which "
+                                      "are split among ranks");
+    }
+    if (attention->bidirectional) {
+        bp_token_lanes_whole(builder, "attention that looks both ways is that of encoders, whose "
+                                      "losses are not split by tokens");
+    }
+}
+
+void bp_attention_forward(bp_builder *builder, const bp_attention *attention, bp_ref qkv,
+                          bp_ref out, bp_ref lse)
+{
+    refuse_lanes(builder, attention);
+    if (bp_spec_sequence_ranks(builder->spec) == 1) {
+        forward_heads(builder, attention, qkv, out, lse);
+        return;
+    }
+    const bp_attention own = bp_attention_ranks_own(builder, attention);
+    const uint64_t width = own.heads * own.head_width;
+    const bp_ref of_heads = bp_attention_ranks_take(builder, attention, qkv);
+    const bp_ref out_of_heads =
+        bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                        builder->spec->sequence, width, "attention_of_heads");
+    forward_heads(builder, &own, of_heads, out_of_heads, lse);
+    bp_attention_ranks_give_out(builder, attention, out_of_heads, out);
+}
+
+void bp_attention_backward(bp_builder *builder, const bp_attention *attention,
+                           const bp_attention_backward_call *call)
+{
+    refuse_lanes(builder, attention);
+    if (bp_spec_sequence_ranks(builder->spec) == 1) {
+        backward_heads(builder, attention, call);
+        return;
+    }
+    const bp_attention own = bp_attention_ranks_own(builder, attention);
+    const uint64_t width = (own.heads + 2 * (uint64_t)own.kv_heads) * own.head_width;
+    const bp_attention_backward_call of_heads = {
+        .qkv = bp_attention_ranks_take(builder, attention, call->qkv),
+        .out = bp_attention_ranks_take_out(builder, attention, call->out),
+        .lse = call->lse,
+        .d_out = bp_attention_ranks_take_out(builder, attention, call->d_out),
+        .d_qkv = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                                 builder->spec->sequence, width, "d_qkv_of_heads")};
+    backward_heads(builder, &own, &of_heads);
+    bp_attention_ranks_give(builder, attention, of_heads.d_qkv, call->d_qkv);
 }
 
 /* The rows with sinks have the scalars of the others. */

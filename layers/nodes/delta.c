@@ -2,6 +2,8 @@
 /* The gated delta rule and what stands before it as ops. */
 #include "layers/nodes/delta.h"
 
+#include "core/plan/passes/token_lanes.h"
+
 uint64_t bp_delta_values(const bp_delta *delta)
 {
     return delta->value_heads * delta->value_width;
@@ -126,6 +128,7 @@ void bp_short_conv_apply(bp_builder *builder, const bp_short_conv *conv, bp_ref 
         short_conv_decode(builder, conv, x, y);
         return;
     }
+    bp_token_lanes_whole(builder, "linear attention goes through a sample from its first token on");
     const bp_short_conv_forward_scalars scalars = {.batch = builder->spec->batch,
                                                    .sequence = builder->spec->sequence,
                                                    .channels = (int64_t)conv->channels,

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "core/plan/adapter.h"
+#include "core/plan/passes/token_lanes.h"
 #include "core/plan/rows.h"
 
 static bool has_types(const bp_builder *builder, const bp_embedding *embedding)
@@ -231,6 +232,9 @@ static void forward_table(bp_builder *builder, const bp_embedding *embedding,
 
 void bp_embedding_forward(bp_builder *builder, const bp_embedding *embedding, bp_ref out)
 {
+    if (bp_dropout_probability(builder, &embedding->dropout) > 0.0) {
+        bp_token_lanes_whole(builder, BP_TOKEN_LANES_DROPOUT);
+    }
     const bool done =
         forward_brought(builder, embedding, out) || forward_unpacked(builder, embedding, out);
     const bool types = has_types(builder, embedding);
@@ -463,7 +467,8 @@ static void adapter_backward(bp_builder *builder, const bp_embedding *embedding,
     }
 }
 
-void bp_embedding_backward(bp_builder *builder, const bp_embedding *embedding, bp_ref d_out)
+/* What each row adds to the row of its token. */
+static void backward_tokens(bp_builder *builder, const bp_embedding *embedding, bp_ref d_out)
 {
     if (bp_build_trainable(builder, embedding->token)) {
         backward_token(builder, embedding, d_out);
@@ -471,6 +476,15 @@ void bp_embedding_backward(bp_builder *builder, const bp_embedding *embedding, b
     backward_trained_rows(builder, embedding, d_out);
     if (adapts(builder, embedding)) {
         adapter_backward(builder, embedding, d_out);
+    }
+}
+
+void bp_embedding_backward(bp_builder *builder, const bp_embedding *embedding, bp_ref d_out)
+{
+    for (uint32_t lane = 0; lane < bp_token_lanes_count(builder); lane++) {
+        bp_token_lane_begin(builder, lane);
+        backward_tokens(builder, embedding, bp_token_lane_at(builder, d_out, embedding->width));
+        bp_token_lane_end(builder, lane);
     }
     bp_embedding_backward_position(builder, embedding, d_out);
 }

@@ -2,6 +2,8 @@
 /* Experts as ops. */
 #include "layers/nodes/experts.h"
 
+#include "core/plan/passes/token_lanes.h"
+
 #include "core/plan/adapter.h"
 #include "layers/nodes/adapter.h"
 
@@ -62,6 +64,7 @@ void bp_experts_route(bp_builder *builder, const bp_experts *e, uint64_t rows, b
                       bp_ref routing)
 {
     const routing_parts parts = parts_of(e, rows, routing);
+    bp_token_lanes_whole(builder, "experts take their tokens out of a whole micro-batch");
     if (e->scored) {
         route_scored(builder, e, rows, logits, &parts);
     } else {

@@ -3,6 +3,7 @@
 #include "layers/nodes/linear.h"
 
 #include "core/plan/adapter.h"
+#include "core/plan/passes/token_lanes.h"
 #include "layers/nodes/adapter.h"
 #include "layers/nodes/magnitude.h"
 
@@ -257,8 +258,7 @@ void bp_linear_plain_backward_weight(bp_builder *builder, const bp_linear *layer
     emit_plain(builder, layer, &operands, &scalars);
 }
 
-void bp_linear_backward_parameters(bp_builder *builder, const bp_linear *layer, bp_ref x,
-                                   bp_ref d_y)
+static void backward_rows(bp_builder *builder, const bp_linear *layer, bp_ref x, bp_ref d_y)
 {
     const bool magnitudes = bp_adapter_magnitudes(builder, layer->weight);
     if (!magnitudes) {
@@ -272,6 +272,17 @@ void bp_linear_backward_parameters(bp_builder *builder, const bp_linear *layer, 
     } else if (has_adapter(builder, layer)) {
         const bp_adapted at = adapted(layer);
         bp_adapter_backward_parameters(builder, &at, x, d_y);
+    }
+}
+
+void bp_linear_backward_parameters(bp_builder *builder, const bp_linear *layer, bp_ref x,
+                                   bp_ref d_y)
+{
+    for (uint32_t lane = 0; lane < bp_token_lanes_count(builder); lane++) {
+        bp_token_lane_begin(builder, lane);
+        backward_rows(builder, layer, bp_token_lane_at(builder, x, layer->in),
+                      bp_token_lane_at(builder, d_y, (uint64_t)pitch_of(layer)));
+        bp_token_lane_end(builder, lane);
     }
 }
 

@@ -2,6 +2,7 @@
 /* One row per kind of node. */
 #include "layers/nodes/node_kinds.h"
 
+#include "core/plan/passes/token_lanes.h"
 #include "layers/nodes/activate.h"
 #include "layers/nodes/adapter.h"
 
@@ -379,6 +380,7 @@ static void apply_dropout(bp_builder *builder, const bp_node *node, const bp_val
     if (!(probability > 0.0)) {
         return;
     }
+    bp_token_lanes_whole(builder, BP_TOKEN_LANES_DROPOUT);
     const uint64_t count = count_of(value);
     const bp_dropout_scalars scalars = {.count = (int64_t)count,
                                         .per_sample = (int64_t)(count / builder->spec->batch),

@@ -2,6 +2,8 @@
 /* Layer and root-mean-square normalisation as ops. */
 #include "layers/nodes/norm.h"
 
+#include "core/plan/passes/token_lanes.h"
+
 static bool is_root_mean_square(const bp_norm *norm)
 {
     return norm->bias == BP_NO_PARAMETER;
@@ -100,15 +102,15 @@ static void rms_backward_weight(bp_builder *builder, const bp_head_norm *of,
                                                   .pitch = (int64_t)of->pitch};
     const bp_rmsnorm_backward_weight_operands operands = {
         .d_weight = bp_build_gradient(builder, of->norm.weight, &scalars.accumulate),
-        .d_y = call->d_y,
-        .x = call->x,
-        .rstd = call->statistics};
+        .d_y = bp_token_lane_at(builder, call->d_y, of->pitch),
+        .x = bp_token_lane_at(builder, call->x, of->pitch),
+        .rstd = bp_token_lane_at(builder, call->statistics, of->heads)};
     bp_build_rmsnorm_backward_weight(builder, &operands, &scalars);
 }
 
 /* One op writes both gradients, so a frozen one of the two is formed too and then left alone. */
 static void backward_parameters(bp_builder *builder, const bp_norm *norm,
-                                const bp_norm_backward_call *call)
+                                const bp_norm_backward_call *call, uint64_t all)
 {
     bp_layernorm_backward_parameters_scalars scalars = {.rows = (int64_t)builder->rows,
                                                         .width = (int64_t)norm->width};
@@ -117,10 +119,10 @@ static void backward_parameters(bp_builder *builder, const bp_norm *norm,
         .d_weight = bp_build_gradient(builder, norm->weight, &scalars.accumulate),
         .d_bias = has_bias(norm) ? bp_build_gradient(builder, norm->bias, &scalars.accumulate)
                                  : norm_zeros(builder, norm),
-        .d_y = call->d_y,
-        .x = call->x,
-        .mean = call->statistics,
-        .rstd = second_row(call->statistics, builder->rows)};
+        .d_y = bp_token_lane_at(builder, call->d_y, norm->width),
+        .x = bp_token_lane_at(builder, call->x, norm->width),
+        .mean = bp_token_lane_at(builder, call->statistics, 1),
+        .rstd = second_row(bp_token_lane_at(builder, call->statistics, 1), all)};
     bp_build_layernorm_backward_parameters(builder, &operands, &scalars);
 }
 
@@ -164,8 +166,11 @@ static void backward_input(bp_builder *builder, const bp_norm *norm,
 void bp_head_norm_backward(bp_builder *builder, const bp_head_norm *norm,
                            const bp_norm_backward_call *call)
 {
-    if (bp_norm_trains(builder, &norm->norm)) {
+    const bool trains = bp_norm_trains(builder, &norm->norm);
+    for (uint32_t lane = 0; trains && lane < bp_token_lanes_count(builder); lane++) {
+        bp_token_lane_begin(builder, lane);
         rms_backward_weight(builder, norm, call);
+        bp_token_lane_end(builder, lane);
     }
     if (call->input_wanted) {
         rms_backward_input(builder, norm, call);
@@ -179,8 +184,12 @@ void bp_norm_backward(bp_builder *builder, const bp_norm *norm, const bp_norm_ba
         bp_head_norm_backward(builder, &whole, call);
         return;
     }
-    if (bp_norm_trains(builder, norm)) {
-        backward_parameters(builder, norm, call);
+    const uint64_t all = builder->rows;
+    const bool trains = bp_norm_trains(builder, norm);
+    for (uint32_t lane = 0; trains && lane < bp_token_lanes_count(builder); lane++) {
+        bp_token_lane_begin(builder, lane);
+        backward_parameters(builder, norm, call, all);
+        bp_token_lane_end(builder, lane);
     }
     if (call->input_wanted) {
         backward_input(builder, norm, call);

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "core/plan/passes/token_lanes.h"
+
 /* Whether each row that is decoded has a position of its own. */
 static bool slots(const bp_builder *builder)
 {
@@ -130,9 +132,17 @@ void bp_rotary_rotate(bp_builder *builder, const bp_rotary *rotary, uint64_t hea
         *table = make_table(builder, rotary);
         *table = slots(builder) ? pick_positions(builder, rotary, *table) : *table;
     }
+    /* Of a rank's tokens the rows of the table begin with its first. */
+    const bool parted = builder->mode != BP_MODE_DECODE && builder->rows < positions(builder);
+    const uint64_t first = parted ? builder->row_first * rotary->width : 0;
+    const uint64_t sequence = parted ? builder->rows : positions(builder);
+    if (parted && has_far(builder, rotary)) {
+        bp_token_lanes_whole(builder, "rotary positions of long texts have two tables (longrope), "
+                                      "which are not split");
+    }
     const uint64_t apart = rotary->apart != 0 ? rotary->apart : rotary->width;
     const bp_rotary_scalars scalars = {.rows = (int64_t)builder->rows,
-                                       .sequence = (int64_t)positions(builder),
+                                       .sequence = (int64_t)sequence,
                                        .heads = (int64_t)heads,
                                        .width = (int64_t)rotary->width,
                                        .pitch = (int64_t)pitch,
@@ -143,7 +153,7 @@ void bp_rotary_rotate(bp_builder *builder, const bp_rotary *rotary, uint64_t hea
                                        .neighbours = rotary->neighbours};
     const bp_rotary_operands operands = {
         .x = x,
-        .table = *table,
+        .table = bp_ref_at(*table, first),
         .extents = scalars.second != 0 ? builder->input[BP_INPUT_EXTENTS] : BP_ABSENT};
     bp_build_rotary(builder, &operands, &scalars);
 }

@@ -24,6 +24,7 @@
  * places. */
 #include "core/plan/adapter.h"
 #include "core/plan/compile_private.h"
+#include "core/plan/passes/token_lanes.h"
 #include "core/plan/passes/virtual_ranks.h"
 #include "core/plan/rows.h"
 #include "core/ir/step.h"
@@ -187,6 +188,13 @@ static void gather_slice(bp_compile *compile, bp_builder *builder, const bp_wind
         builder->parameters[slice->table].gradient = gradient.buffer;
         return;
     }
+    if (bp_spec_token_lanes(builder->spec) > 1) {
+        bp_token_lanes_whole(builder, "the gradient of a table that the first and the last stage "
+                                      "share is formed at the end, of whole samples; take --shard "
+                                      "none or optimizer, or as many --virtual-ranks as "
+                                      "--gradient-accumulation-steps");
+        return;
+    }
     for (uint32_t lane = 0; lane < compile->virtual_ranks; lane++) {
         const uint32_t first = lane * compile->virtual_rank_micros;
         const bp_ref gradient =
@@ -250,7 +258,10 @@ static void accumulate_virtual_rank(bp_compile *compile, bp_builder *builder, ui
     const bp_window window = {.stage = action->stage, .table = UINT32_MAX};
     if (compile->virtual_ranks > 0 && action->kind == BP_ACTION_BACKWARD &&
         (micro + 1) % micros == 0 && compile_mark(compile, builder, &window)) {
-        bp_virtual_ranks_accumulate(compile, builder, action->stage, micro / micros);
+        const uint32_t first = bp_virtual_ranks_lane(compile, micro);
+        for (uint32_t lane = 0; lane < compile->token_lanes; lane++) {
+            bp_virtual_ranks_accumulate(compile, builder, action->stage, first + lane);
+        }
     }
 }
 

@@ -12,18 +12,20 @@
 
 static uint32_t virtual_ranks_here(const bp_spec *spec)
 {
-    return bp_spec_virtual_ranks(spec) / bp_spec_ranks(spec);
+    return bp_spec_leaves(spec) / bp_spec_ranks(spec);
 }
 
 bp_status bp_virtual_ranks_allocate(bp_compile *compile, const bp_spec *spec, bp_arena *memory)
 {
     void *sums = NULL, *gradients = NULL;
     compile->virtual_ranks = 0;
-    if (bp_spec_virtual_ranks(spec) == 1 || spec->optimizer == NULL) {
+    if (bp_spec_leaves(spec) == 1 || spec->optimizer == NULL) {
         return BP_OK;
     }
     compile->virtual_ranks = virtual_ranks_here(spec);
-    compile->virtual_rank_micros = compile->micros / compile->virtual_ranks;
+    compile->token_lanes = bp_spec_token_lanes(spec) / bp_spec_sequence_ranks(spec);
+    compile->virtual_rank_micros =
+        compile->micros / (compile->virtual_ranks / compile->token_lanes);
     BP_TRY(bp_arena_rows(memory, (uint64_t)compile->stages + 1,
                          VIRTUAL_RANK_LEVELS * sizeof(bp_ref), LANE_ALIGNMENT, &sums));
     BP_TRY(bp_arena_rows(memory, bp_size_mul(compile->virtual_ranks, bp_adapter_parameters(spec)),
@@ -62,12 +64,13 @@ static uint32_t *gradients_of(const bp_compile *compile, const bp_builder *build
     return compile->virtual_rank_gradients + (size_t)lane * builder->parameter_count;
 }
 
-void bp_virtual_ranks_enter(bp_compile *compile, bp_builder *builder, uint32_t micro)
+uint32_t bp_virtual_ranks_lane(const bp_compile *compile, uint32_t micro)
 {
-    if (compile->virtual_ranks == 0) {
-        return;
-    }
-    const uint32_t lane = micro / compile->virtual_rank_micros;
+    return micro / compile->virtual_rank_micros * compile->token_lanes;
+}
+
+void bp_virtual_ranks_enter(bp_compile *compile, bp_builder *builder, uint32_t lane)
+{
     const uint32_t *gradients = gradients_of(compile, builder, lane);
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         builder->parameters[i].gradient = gradients[i];
@@ -79,12 +82,8 @@ void bp_virtual_ranks_enter(bp_compile *compile, bp_builder *builder, uint32_t m
     builder->loss_written = lane < compile->virtual_ranks_counted;
 }
 
-void bp_virtual_ranks_leave(bp_compile *compile, bp_builder *builder, uint32_t micro)
+void bp_virtual_ranks_leave(bp_compile *compile, bp_builder *builder, uint32_t lane)
 {
-    if (compile->virtual_ranks == 0) {
-        return;
-    }
-    const uint32_t lane = micro / compile->virtual_rank_micros;
     uint32_t *gradients = gradients_of(compile, builder, lane);
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         gradients[i] = builder->parameters[i].gradient;
@@ -528,13 +527,12 @@ void bp_virtual_ranks_losses(bp_compile *compile, bp_builder *builder)
                          .to = compile->virtual_rank_results};
     const uint64_t bytes = compile->virtual_ranks * sizeof(bp_result_block);
     if (ranks > 1) {
-        results.to =
-            bp_build_buffer(builder, BP_CLASS_IO, BP_U8, bp_spec_virtual_ranks(builder->spec),
-                            sizeof(bp_result_block), "all_results");
+        results.to = bp_build_buffer(builder, BP_CLASS_IO, BP_U8, bp_spec_leaves(builder->spec),
+                                     sizeof(bp_result_block), "all_results");
         gather_begin(builder, &results, bytes);
         bucket_wait(builder, &results, bytes * ranks, bytes);
     }
     bp_build_loss_tree(builder,
                        &(bp_loss_tree_operands){.result = builder->result, .blocks = results.to},
-                       &(bp_loss_tree_scalars){.lanes = bp_spec_virtual_ranks(builder->spec)});
+                       &(bp_loss_tree_scalars){.lanes = bp_spec_leaves(builder->spec)});
 }

@@ -37,10 +37,13 @@ void bp_virtual_ranks_begin(bp_compile *compile, bp_builder *builder);
 /* Nothing of a gradient is written yet: a backward part begins. */
 void bp_virtual_ranks_forget(bp_compile *compile, const bp_builder *builder);
 
-/* Around every action of a micro-batch: its virtual rank's gradients and losses are the emitter's.
- */
-void bp_virtual_ranks_enter(bp_compile *compile, bp_builder *builder, uint32_t micro);
-void bp_virtual_ranks_leave(bp_compile *compile, bp_builder *builder, uint32_t micro);
+/* The first leaf of this rank that a micro-batch adds to: it has as many as there are token lanes
+ * here. */
+uint32_t bp_virtual_ranks_lane(const bp_compile *compile, uint32_t micro);
+
+/* Around the ops of a leaf: its gradients and losses are the emitter's. */
+void bp_virtual_ranks_enter(bp_compile *compile, bp_builder *builder, uint32_t lane);
+void bp_virtual_ranks_leave(bp_compile *compile, bp_builder *builder, uint32_t lane);
 
 /* A virtual rank's gradient of a parameter, made by the caller. */
 void bp_virtual_ranks_put(bp_compile *compile, const bp_builder *builder, uint32_t lane,

@@ -34,19 +34,30 @@ static const bp_gather_pieces_begin_scalars *wire_scalars(const bp_graph *graph,
     return (const void *)(graph->scalars + op->scalar);
 }
 
-static void count_call(const bp_graph *graph, const bp_op *op, double runs, bp_wire *wire,
-                       uint32_t members)
+/* Peers of a call over a link: those of the ranks, or of a group of neighbours. */
+static double wire_peers(const bp_wire *wire, const bp_gather_pieces_begin_scalars *s, int link)
+{
+    const uint64_t members = (uint64_t)s->ranks;
+    const uint64_t here = members < wire->host ? members : wire->host;
+    if (s->group == 0) {
+        return (double)wire->link[link].peers;
+    }
+    return (double)(link == BP_WIRE_INSIDE ? here - 1 : members - here);
+}
+
+static void count_call(const bp_graph *graph, const bp_op *op, double runs, bp_wire *wire)
 {
     const bp_gather_pieces_begin_scalars *s = wire_scalars(graph, op);
+    const uint64_t members = (uint64_t)s->ranks;
     const double bytes = (double)s->bytes;
-    double mean = bytes, sent = bytes * (members - 1);
+    double mean = bytes, sent = bytes * (double)(members - 1);
     if (bp_fabric_has_pieces(op->kernel)) {
         const bool gathers = op->kernel == BP_KERNEL_gather_pieces_begin;
-        mean = (double)s->whole / members;
+        mean = (double)s->whole / (double)members;
         sent = gathers ? sent : (double)s->whole - bytes;
     }
     for (int i = 0; i < BP_WIRE_LINKS; i++) {
-        wire->link[i].bytes += runs * (double)wire->link[i].peers * mean;
+        wire->link[i].bytes += runs * wire_peers(wire, s, i) * mean;
     }
     wire->calls += (uint64_t)runs;
     wire->sent += runs * sent;
@@ -64,7 +75,7 @@ void bp_wire_count(const bp_plan *made, bp_wire *wire)
         for (uint32_t i = 0; i < graph->program_count[p] && runs[p] > 0.0; i++) {
             const bp_op *op = &graph->ops[graph->program_first[p] + i];
             if (wire_begins(op)) {
-                count_call(graph, op, runs[p], wire, made->spec.ranks);
+                count_call(graph, op, runs[p], wire);
             }
         }
         wire->computing +=
@@ -118,8 +129,8 @@ static void time_call(bp_wire_clocks *c, const bp_wire *wire, const bp_graph *gr
             const double others[BP_WIRE_LINKS] = {here - mine, whole - here};
             for (int i = 0; i < BP_WIRE_LINKS; i++) {
                 double both[WIRE_WAYS];
-                both[own] = mine * (double)wire->link[i].peers;
-                both[1 - own] = others[i];
+                both[own] = mine * wire_peers(wire, s, i);
+                both[1 - own] = s->group == 0 ? others[i] : both[own];
                 end = wire_later(end, wire_take(c, &wire->link[i], i, r, both));
             }
         }

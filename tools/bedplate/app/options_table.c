@@ -161,6 +161,15 @@ static const option table[] = {
      "splits the micro-batches of a step into L parts, a power of two, and adds their gradients in "
      "a fixed tree. Any number of ranks that divides L gives the same bits. By default L is the "
      "number of ranks"},
+    {"sequence-ranks", OPTION_COUNT, LEARNS, AT(sequence_ranks), 1, 1024, "1", "N", false,
+     "the number of ranks that share the tokens of one sample: each computes an Nth of them, and "
+     "in "
+     "attention all tokens for an Nth of the key-value heads. Results do not depend on it"},
+    {"virtual-sequence-ranks", OPTION_COUNT, LEARNS, AT(virtual_sequence_ranks), 1, 1024, "1", "L",
+     true,
+     "adds up gradients over L equal parts of a sample's tokens, a power of two, in the tree of "
+     "--virtual-ranks. Any --sequence-ranks that divides L gives the same bits. By default L is "
+     "--sequence-ranks"},
     {"max-seq-length", OPTION_COUNT, SHAPES | COMMAND_EVAL | COMMAND_EMBED | COMMAND_DISTILL,
      AT(sequence), 0, 1 << 24, "0", "N", true,
      "the length of a sequence in tokens; 0: the model's n_positions, at most 1024"},

@@ -96,6 +96,8 @@ typedef struct settings {
     uint64_t eval_batch;
     uint64_t accumulation;
     uint64_t virtual_ranks;
+    uint64_t sequence_ranks;
+    uint64_t virtual_sequence_ranks;
     uint64_t sequence;          /* 0: the model's longest, at most 1024 */
     uint64_t source;            /* 0: as long, where the model makes a text of another */
     const char *length_buckets; /* BUCKETS_WORDS */

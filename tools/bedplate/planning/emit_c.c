@@ -70,6 +70,7 @@ static const char *form_ending(bp_kernel kernel, bp_dtype working, bool plain)
 #define FORMS(name, isa, types) types(name)
     switch (kernel) {
 #include "core/ops/kernels.def"
+#include "core/plan/parts.h"
         return working == BP_BF16 ? "_bf16" : working == BP_F16 ? "_f16" : "";
     default:
         return "";
@@ -132,7 +133,7 @@ static bp_status emit_check(session *s)
     const bp_runtime *r = &s->runtime;
     const bp_spec *spec = &r->plan->spec;
     const bool several = bp_spec_whole_group(spec) && spec->accumulation > 1;
-    if (bp_spec_ranks(spec) > 1 || several ||
+    if (bp_spec_ranks(spec) > 1 || bp_spec_token_lanes(spec) > 1 || several ||
         (r->plan->report.host.arena_bytes > 0 && !spec->offload.fixed) ||
         r->plan->report.offload.arena_bytes > 0) {
         return emit_refuse(

@@ -7,6 +7,7 @@
 
 #include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/app/output.h"
+#include "core/plan/parts.h"
 
 bp_status release_cost_find(const bp_spec *spec, uint64_t arena_bytes, release_cost *cost,
                             bp_error *error)
@@ -86,10 +87,11 @@ bp_status virtual_ranks_cost_find(const bp_spec *spec, uint64_t arena_bytes, uin
     bp_spec other = *spec;
     uint64_t without = arena_bytes;
     *more = 0;
-    if (spec->optimizer == NULL || bp_spec_virtual_ranks(spec) == 1) {
+    if (spec->optimizer == NULL || bp_spec_leaves(spec) == 1 || bp_spec_sequence_ranks(spec) > 1) {
         return BP_OK;
     }
     other.virtual_ranks = 1;
+    other.token_lanes = 1;
     other.ranks = 1;
     other.rank = 0;
     other.sharing = BP_SHARING_NONE;

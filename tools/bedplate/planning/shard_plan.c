@@ -48,12 +48,21 @@ bool shard_automatic(const settings *set)
     return set->shard != NULL && strcmp(set->shard, "auto") == 0;
 }
 
+/* Ranks that a plan is made for, which are not there; 0: those that are. */
+static uint32_t ranks_planned(const settings *set)
+{
+    const bool sequence = set->command == COMMAND_PLAN && set->sequence_ranks > 1;
+    const bool asked = set->ranks_asked > 0;
+    return (uint32_t)(asked ? set->ranks_asked : sequence ? set->sequence_ranks : 0);
+}
+
 void shard_resolve(const settings *set, bp_spec *spec)
 {
     spec->sharing = set->shard != NULL ? sharing_of(set->shard) : BP_SHARING_NONE;
     spec->gather_ahead = (uint32_t)set->shard_ahead;
     spec->bucket_bytes = set->bucket_mb << 20;
-    spec->ranks = set->ranks_asked > 0 ? (uint32_t)set->ranks_asked : spec->ranks;
+    const uint32_t planned = ranks_planned(set);
+    spec->ranks = planned > 0 ? planned : spec->ranks;
 }
 
 bp_status shard_plan_links(const settings *set, bp_wire *wire, bp_error *error)
@@ -93,7 +102,7 @@ static void shard_wire(const bp_plan *made, bp_wire *wire)
 bp_status shard_plan_find(session *s, shard_plan *plan)
 {
     const uint32_t ranks = s->spec.ranks;
-    *plan = (shard_plan){.ranks = s->set->ranks_asked > 0 ? ranks : 0, .wire = {.ranks = ranks}};
+    *plan = (shard_plan){.ranks = ranks_planned(s->set) > 0 ? ranks : 0, .wire = {.ranks = ranks}};
     if (plan->ranks == 0) {
         return BP_OK;
     }

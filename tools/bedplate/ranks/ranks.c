@@ -39,6 +39,20 @@ uint32_t ranks_rank(const settings *set)
     return set->ranks != NULL ? set->ranks->rank : 0;
 }
 
+void ranks_group(const settings *set, ranks *own, bp_fabric_options *options)
+{
+    const uint32_t count = (uint32_t)set->sequence_ranks;
+    if (count < 2 || count > own->size || own->size % count != 0) {
+        return; /* what cannot be is refused with the plan */
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        own->together[i] = own->rank / count * count + i;
+    }
+    own->sequence = (bp_fabric_group){.ranks = own->together, .count = count};
+    options->groups = &own->sequence;
+    options->group_count = 1;
+}
+
 /* The settings of one rank, and its fabric where messages are checked. */
 typedef struct ranks_place {
     settings set;
@@ -343,8 +357,8 @@ bp_status ranks_compare(const settings *set, const ranks_facts *facts, bp_error 
 
 /* Options that change a plan and no result; the likeliest first. */
 static const char *const plan_options[] = {
-    "shard", "shard-ahead", "gradient-checkpointing", "threads",
-    "arena", "device",      "loss-chunk-rows",        "sequence-chunk"};
+    "shard",  "shard-ahead",     "gradient-checkpointing", "threads",       "arena",
+    "device", "loss-chunk-rows", "sequence-chunk",         "sequence-ranks"};
 
 #define PLAN_OPTIONS (sizeof plan_options / sizeof plan_options[0])
 

@@ -37,6 +37,8 @@ typedef struct ranks {
     struct ranks_turn *turn;      /* of ranks that are threads; NULL: a process of its own */
     const ranks_process *process; /* of ranks that are processes; NULL: threads */
     uint32_t beside;              /* ranks of this host, this one included; 0: unknown */
+    uint32_t together[RANKS_MOST]; /* ranks that share the tokens of this rank's samples, */
+    bp_fabric_group sequence;      /* as a group of the fabric */
 } ranks;
 
 /* A command, on one rank; returns the exit code. */
@@ -64,6 +66,10 @@ int ranks_run(const settings *set, ranks_body body);
 /* For engines: the body with a copy of the settings that has these ranks. Ranks above 0 are quiet
  * and have no --json. 2 where there is no memory. */
 int ranks_run_one(const settings *set, const ranks *own, ranks_body body);
+
+/* For engines: the group of ranks that share the tokens of this rank's samples, where the settings
+ * ask for one, becomes the fabric's. */
+void ranks_group(const settings *set, ranks *own, bp_fabric_options *options);
 
 /* For engines: digest that ranks agree on before all else: the program's version. */
 uint64_t ranks_version_digest(void);

@@ -123,10 +123,11 @@ static void mpi_end(int code)
 
 static int mpi_play(const settings *set, ranks *own, ranks_body body, bp_error *error)
 {
-    const bp_fabric_options options = {.world = &world,
-                                       .rank = own->rank,
-                                       .size = own->size,
-                                       .patience_ms = set->step_limit * 1000};
+    bp_fabric_options options = {.world = &world,
+                                 .rank = own->rank,
+                                 .size = own->size,
+                                 .patience_ms = set->step_limit * 1000};
+    ranks_group(set, own, &options);
     bp_status status = bp_fabric_mpi.open(own->context, &options, error);
     if (status == BP_OK) {
         status = bp_fabric_mpi.agree(own->context, ranks_version_digest(), error);

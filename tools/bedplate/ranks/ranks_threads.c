@@ -52,8 +52,9 @@ void ranks_turn_leave(ranks_turn *turn, uint32_t rank)
 /* The version is that of this process: the fabric wants to be agreed on once. */
 static int play(threads_player *p, bp_error *error)
 {
-    const bp_fabric_options options = {
+    bp_fabric_options options = {
         .world = p->world, .rank = p->own.rank, .size = p->own.size, .patience_ms = PATIENCE_MS};
+    ranks_group(p->set, &p->own, &options);
     bp_status status = bp_fabric_threads.open(p->own.context, &options, error);
     if (status != BP_OK) {
         return bp_status_exit_code(status);

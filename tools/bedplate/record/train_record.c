@@ -10,6 +10,7 @@
 #include "core/base/digest.h"
 #include "core/base/version.h"
 #include "core/base/storage.h"
+#include "core/plan/parts.h"
 #include "tools/bedplate/runs/checkpoint_keys.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/policy/policy_record.h"
@@ -103,7 +104,7 @@ bp_status train_record_put_run(json_line *line, checkpoint *c, const train_recor
     line_text(line, "program", "bedplate");
     line_text(line, "version", bp_version());
     line_text(line, "source", train_record_source);
-    if (bp_spec_virtual_ranks(&s->spec) ==
+    if (bp_spec_leaves(&s->spec) ==
         1) { /* of several virtual ranks it hangs on the number of ranks */
         line_hex(line, "plan", session_plan_digest(s));
     }

@@ -257,6 +257,10 @@ static void recall_shapes(session *s, bp_pairs saved)
         saved_number(saved, "result.virtual-ranks", &lanes)) {
         s->spec.virtual_ranks = lanes;
     }
+    if (!option_given(s->set, "virtual-sequence-ranks") &&
+        saved_number(saved, "result.virtual-sequence-ranks", &lanes)) {
+        s->spec.token_lanes = lanes;
+    }
     /* Of a smaller micro-batch than the checkpoint's no chunk is kept: the comparison will say it.
      */
     bool chunk = saved_number(saved, "result.loss-chunk-rows", &rows) &&

@@ -9,6 +9,7 @@
 #include "core/base/digest.h"
 #include "core/plan/optimizer.h"
 #include "core/base/version.h"
+#include "core/plan/parts.h"
 #include "optim/rate.h"
 #include "tools/bedplate/runs/checkpoint_offload.h"
 #include "tools/bedplate/app/options.h"
@@ -109,6 +110,7 @@ static settings checkpoint_keys_resolve(const session *s)
     set.batch = spec->batch / preference_rows(spec);
     set.accumulation = spec->accumulation;
     set.virtual_ranks = spec->virtual_ranks;
+    set.virtual_sequence_ranks = bp_spec_token_lanes(spec);
     set.optimizer = spec->optimizer->name;
     if (set.data_seed == (int64_t)set.seed) {
         set.data_seed = -1;
@@ -266,7 +268,8 @@ static bp_status add_origin(pool *p)
 /* A checkpoint does not say how many ranks made it: all of them make the same one. */
 static bool is_of_ranks(const char *name)
 {
-    static const char *const starts[] = {"fabric", "shard", "ddp", "ranks", "bandwidth", "latency"};
+    static const char *const starts[] = {"fabric",         "shard",     "ddp",    "ranks",
+                                         "sequence-ranks", "bandwidth", "latency"};
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
         if (strncmp(name, starts[i], strlen(starts[i])) == 0) {
             return true;

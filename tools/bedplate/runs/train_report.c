@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/digest.h"
+#include "core/plan/parts.h"
 #include "tools/bedplate/planning/buckets_text.h"
 #include "tools/bedplate/planning/shard_choice_text.h"
 #include "tools/bedplate/app/output.h"
@@ -120,6 +121,12 @@ void train_report_begin(const char *adapter, const bp_runtime *runtime, uint64_t
     bp_text_string(&out.text, ", ");
     bp_text_u64(&out.text, spec->device_options.threads);
     bp_text_string(&out.text, " threads\n");
+    if (bp_spec_token_lanes(spec) > 1) {
+        bp_text_u64(&out.text, bp_spec_token_lanes(spec));
+        bp_text_string(&out.text, " parts of a sample's tokens on ");
+        bp_text_u64(&out.text, bp_spec_sequence_ranks(spec));
+        bp_text_string(&out.text, bp_spec_sequence_ranks(spec) > 1 ? " ranks\n" : " rank\n");
+    }
     if (spec->virtual_ranks > 1) {
         bp_text_u64(&out.text, spec->virtual_ranks);
         bp_text_string(&out.text, " virtual ranks on ");

@@ -8,6 +8,7 @@
 
 #include "core/plan/adapter.h"
 #include "core/base/storage.h"
+#include "core/plan/parts.h"
 #include "tools/bedplate/models/model_files.h"
 #include "optim/rate.h"
 #include "layers/families/llama.h"
@@ -333,20 +334,28 @@ static void cut_time(session *s)
     bp_family_set_pieces(&spec->config, (uint32_t)bp_size_ceil_div(spec->sequence, steps));
 }
 
+/* The smallest power of two that is no less. */
+static uint32_t smallest_power(uint32_t size)
+{
+    uint32_t power = 1;
+    while (power < size) {
+        power *= 2;
+    }
+    return power;
+}
+
 /* --virtual-ranks, else the fewest that so many ranks can share. */
 static uint32_t lanes_of(const settings *set, uint32_t size)
 {
-    uint32_t lanes = 1;
-    while (lanes < size) {
-        lanes *= 2;
-    }
+    const uint32_t lanes = smallest_power(size);
     return option_given(set, "virtual-ranks") ? (uint32_t)set->virtual_ranks : lanes;
 }
 
 /* Ranks of which each would compute everything. */
 static bp_status check_virtual_ranks(session *s)
 {
-    if (s->spec.virtual_ranks > 1 || s->spec.ranks == 1) {
+    const bool parts = bp_spec_leaves(&s->spec) > 1 || bp_spec_sequence_ranks(&s->spec) > 1;
+    if (parts || s->spec.ranks == 1) {
         return BP_OK;
     }
     return bp_error_limit(&s->error, BP_ERR_USAGE, where, "there are more ranks than virtual ranks",
@@ -399,7 +408,11 @@ static bp_status fill_spec(session *s)
     spec->ranks = ranks_size(set);
     spec->rank = ranks_rank(set);
     shard_resolve(set, spec);
-    spec->virtual_ranks = lanes_of(set, spec->ranks);
+    spec->sequence_ranks = (uint32_t)set->sequence_ranks;
+    spec->token_lanes = option_given(set, "virtual-sequence-ranks")
+                            ? (uint32_t)set->virtual_sequence_ranks
+                            : smallest_power(spec->sequence_ranks);
+    spec->virtual_ranks = lanes_of(set, spec->ranks / spec->sequence_ranks);
     spec->sequence = sequence_of(s);
     spec->source = model_makes_texts(&spec->config) && set->source == 0 ? spec->sequence
                                                                         : (uint32_t)set->source;

@@ -5,6 +5,7 @@
 
 #include "core/plan/optimizer.h"
 #include "core/plan/plan_file.h"
+#include "core/plan/parts.h"
 #include "tools/bedplate/runs/checkpoint.h"
 #include "tools/bedplate/runs/metric.h"
 #include "tools/bedplate/planning/emit_c.h"
@@ -168,6 +169,16 @@ static void json_anatomy(output *out, const bp_report *report)
     json_close(out);
 }
 
+static void json_parts(output *out, const bp_spec *spec, uint64_t more)
+{
+    if (bp_spec_token_lanes(spec) > 1) {
+        json_count(out, "virtual_sequence_ranks", bp_spec_token_lanes(spec));
+        json_count(out, "sequence_ranks", bp_spec_sequence_ranks(spec));
+        json_count(out, "tokens_of_a_rank", bp_spec_rank_tokens(spec));
+        json_count(out, "parts_enlarge_bytes", more);
+    }
+}
+
 static bp_status print_json(output *out, const session *s, const extras *more)
 {
     const bp_report *report = &s->plan.report;
@@ -192,6 +203,7 @@ static bp_status print_json(output *out, const session *s, const extras *more)
         json_count(out, "virtual_ranks", s->plan.spec.virtual_ranks);
         json_count(out, "virtual_ranks_enlarge_bytes", more->lanes);
     }
+    json_parts(out, &s->plan.spec, more->lanes);
     if (more->evaluation > 0) {
         json_count(out, "eval_batch_enlarges_bytes", more->evaluation);
     }
@@ -273,6 +285,12 @@ static void put_shapes(bp_text *text, const session *s)
         bp_text_u64(text, spec->virtual_ranks);
         bp_text_string(text, " virtual ranks, ");
     }
+    if (bp_spec_token_lanes(spec) > 1) {
+        bp_text_u64(text, bp_spec_token_lanes(spec));
+        bp_text_string(text, " parts of a sample on ");
+        bp_text_u64(text, bp_spec_sequence_ranks(spec));
+        bp_text_string(text, bp_spec_sequence_ranks(spec) > 1 ? " ranks, " : " rank, ");
+    }
     bp_text_string(text, "checkpointing ");
     policy_put(text, &spec->policy);
     bp_text_string(text, ", ");
@@ -321,7 +339,8 @@ static bp_status print_table(output *out, const session *s, const extras *more)
     put_bytes(text, "host", session_host_bytes(s));
     put_bytes(text, "checkpoint", report->state_bytes);
     if (more->lanes > 0) {
-        put_bytes(text, "virtual ranks add", more->lanes);
+        put_bytes(text, bp_spec_virtual_ranks(spec) > 1 ? "virtual ranks add" : "parts add",
+                  more->lanes);
     }
     bp_text_string(text, "peak        op ");
     bp_text_u64(text, report->peak_op);
