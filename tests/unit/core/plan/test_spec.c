@@ -13,6 +13,7 @@
 #include "core/plan/optimizer.h"
 #include "core/plan/spec.h"
 #include "core/ir/device.h"
+#include "core/plan/parts.h"
 
 static bp_status accept_spec(const bp_spec *spec, bp_error *error)
 {
@@ -49,6 +50,11 @@ static uint32_t no_inputs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
 static const bp_model pairs = {.name = "pairs", .check = accept_spec, .inputs = pair_inputs};
 static const bp_model plain = {.name = "plain", .check = accept_spec, .inputs = no_inputs};
 static const bp_model any_model = {.name = "any", .check = accept_spec, .pads = true};
+static const bp_model lanes = {.name = "lanes",
+                               .check = accept_spec,
+                               .pads = true,
+                               .token_lanes = true,
+                               .inputs = pair_inputs};
 static const bp_model no_pads = {.name = "none", .check = accept_spec};
 static const bp_optimizer folds = {.name = "folds", .folds = true, .check = accept_options};
 static const bp_optimizer whole = {.name = "whole", .whole_tensors = true, .check = accept_options};
@@ -97,6 +103,17 @@ static void offload(bp_spec *s)
 {
     s->device = &two_levels;
     s->offload = (bp_offload){.bases = BP_OFFLOAD_ALL, .states = BP_OFFLOAD_ALL, .ahead = 16};
+}
+
+/* Two parts of a sample's tokens, on two ranks. */
+static void parts(bp_spec *s)
+{
+    s->model = &lanes;
+    s->device = &two_levels;
+    s->config.task = BP_TASK_CAUSAL_LM;
+    s->batch = 1;
+    s->token_lanes = 2;
+    s->ranks = s->sequence_ranks = 2;
 }
 
 /* What a loss over pairs takes. */
@@ -211,6 +228,31 @@ CHANGE(adama_other, s->gradient_release = BP_RELEASE_ADAMA; s->optimizer = &whol
 CHANGE(adama_norm, s->gradient_release = BP_RELEASE_ADAMA;
        s->optimizer_options.max_grad_norm = 1.0;)
 CHANGE(release_inference, s->gradient_release = BP_RELEASE_ADAMA; s->optimizer = NULL;)
+CHANGE(parts_two, parts(s);)
+CHANGE(parts_alone, parts(s); s->ranks = s->sequence_ranks = 0; s->token_lanes = 8;)
+CHANGE(parts_groups, parts(s); s->ranks = 4; s->virtual_ranks = 2;)
+CHANGE(parts_3, parts(s); s->token_lanes = 3;)
+CHANGE(parts_many, parts(s); s->token_lanes = 1024; s->virtual_ranks = 2; s->ranks = 4;)
+CHANGE(parts_fewer, parts(s); s->token_lanes = 1;)
+CHANGE(parts_of_3, parts(s); s->token_lanes = 4; s->ranks = s->sequence_ranks = 3;)
+CHANGE(parts_ranks, parts(s); s->ranks = 3;)
+CHANGE(parts_virtual, parts(s); s->virtual_ranks = 2;)
+CHANGE(parts_batch, parts(s); s->batch = 2;)
+CHANGE(parts_eval, parts(s); s->evaluate = true; s->eval_batch = 2;)
+CHANGE(parts_eval_one, parts(s); s->evaluate = true;)
+CHANGE(parts_odd, parts(s); s->sequence = 63;)
+CHANGE(parts_model, parts(s); s->model = &any_model;)
+CHANGE(parts_task, parts(s); s->config.task = BP_TASK_TOKENS; s->config.classes = 3;)
+CHANGE(parts_pairs, parts(s); prefer(s); s->model = &lanes; s->batch = 2;)
+CHANGE(parts_logits, parts(s); s->keep_logits = true;)
+CHANGE(parts_noise, parts(s); s->noise = 0.1;)
+CHANGE(parts_lengths, parts(s); s->length_count = 1; s->lengths[0] = 32;)
+CHANGE(parts_release, parts(s); s->gradient_release = BP_RELEASE_EXACT;)
+CHANGE(parts_int8, parts(s); s->gradient_int8 = true;)
+CHANGE(parts_device, parts(s); s->device = &one_level;)
+CHANGE(parts_offload, parts(s); s->ranks = s->sequence_ranks = 1; offload(s);
+       s->offload.gradients = BP_OFFLOAD_ALL;)
+CHANGE(parts_states, parts(s); s->ranks = s->sequence_ranks = 1; offload(s);)
 CHANGE(lanes_3, s->virtual_ranks = 3;)
 CHANGE(lanes_2048, s->virtual_ranks = 2048; s->accumulation = 2048;)
 CHANGE(lanes_8, s->virtual_ranks = 8;)
@@ -446,6 +488,30 @@ static const struct {
     {adama_other, "gradient-release"},
     {adama_norm, "gradient-release"},
     {release_inference, NULL},
+    {parts_two, NULL},
+    {parts_alone, NULL},
+    {parts_groups, NULL},
+    {parts_3, "virtual-sequence-ranks"},
+    {parts_many, "virtual-sequence-ranks"},
+    {parts_fewer, "sequence-ranks"},
+    {parts_of_3, "sequence-ranks"},
+    {parts_ranks, "sequence-ranks"},
+    {parts_virtual, "virtual-ranks"},
+    {parts_batch, "per-device-train-batch-size"},
+    {parts_eval, "per-device-eval-batch-size"},
+    {parts_eval_one, NULL},
+    {parts_odd, "max-seq-length"},
+    {parts_model, "model"},
+    {parts_task, "task"},
+    {parts_pairs, "task"},
+    {parts_logits, "token-accuracy"},
+    {parts_noise, "neftune-noise-alpha"},
+    {parts_lengths, "length-buckets"},
+    {parts_release, "gradient-release"},
+    {parts_int8, "virtual-ranks"},
+    {parts_device, "device"},
+    {parts_offload, "offload-what"},
+    {parts_states, NULL},
     {lanes_3, "virtual-ranks"},
     {lanes_2048, "virtual-ranks"},
     {lanes_8, "virtual-ranks"},
@@ -632,6 +698,18 @@ static void what_is_not_said_follows(void **state)
     assert_int_equal(bp_spec_decode_rows(&spec), 3);
     spec.ranks = 4; /* of one lane */
     assert_int_equal(bp_spec_ranks(&spec), 1);
+    spec.token_lanes = 8;
+    spec.sequence_ranks = 2;
+    spec.virtual_ranks = 2;
+    spec.rank = 3;
+    assert_int_equal(bp_spec_leaves(&spec), 16);
+    assert_int_equal(bp_spec_ranks(&spec), 4);
+    assert_int_equal(bp_spec_data_ranks(&spec), 2);
+    assert_int_equal(bp_spec_data_rank(&spec), 1);
+    assert_int_equal(bp_spec_sequence_rank(&spec), 1);
+    assert_int_equal(bp_spec_rank_tokens(&spec), 32);
+    assert_int_equal(bp_spec_lane_tokens(&spec), 8);
+    spec.token_lanes = spec.sequence_ranks = spec.virtual_ranks = spec.rank = 0;
     assert_int_equal(bp_spec_loss_rows(&spec), 256);
     spec.config.vocabulary = 0; /* no outputs, no chunks */
     assert_int_equal(bp_spec_loss_rows(&spec), 256);
