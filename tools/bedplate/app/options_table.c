@@ -162,9 +162,8 @@ static const option table[] = {
      "a fixed tree. Any number of ranks that divides L gives the same bits. By default L is the "
      "number of ranks"},
     {"sequence-ranks", OPTION_COUNT, LEARNS, AT(sequence_ranks), 1, 1024, "1", "N", false,
-     "the number of ranks that share the tokens of one sample: each computes an Nth of them, and "
-     "in "
-     "attention all tokens for an Nth of the key-value heads. Results do not depend on it"},
+     "the number of ranks that share the tokens of one sample. Each computes an Nth of them, and "
+     "in attention all tokens for an Nth of the key-value heads. Results do not depend on it"},
     {"virtual-sequence-ranks", OPTION_COUNT, LEARNS, AT(virtual_sequence_ranks), 1, 1024, "1", "L",
      true,
      "adds up gradients over L equal parts of a sample's tokens, a power of two, in the tree of "
