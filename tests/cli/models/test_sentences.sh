@@ -166,7 +166,8 @@ run train --model $golden/t5 --task embedding --data "$work/pairs.jsonl" --max-s
 [[ $code -eq 0 ]] && grep -A1 '"architectures"' "$work/ke/config.json" | grep -q '"T5EncoderModel"'
 check $? "t5: and so is its class" "$err$(grep -A1 architectures "$work/ke/config.json")"
 expect 2 'T5ForSequenceClassification. has a decoder' plan --model $golden/t5 --task classification
-expect 4 'decoder.block.0' train --model $golden/t5 --task causal-lm --data "$work/pairs.jsonl" --max-seq-length 8 --max-steps 1 --output-dir "$work/kd"
+echo '{"source": "hello world", "target": "hello"}' >"$work/two.jsonl"
+expect 4 'decoder.block.0' train --model $golden/t5 --task causal-lm --data "$work/two.jsonl" --max-seq-length 8 --max-steps 1 --output-dir "$work/kd"
 cp -r $golden/t5 "$work/u"
 sed 's/"model_type": "t5"/"model_type": "umt5"/' $golden/t5/config.json >"$work/u/config.json"
 expect 4 'umt5' plan --model "$work/u" --task embedding

@@ -649,7 +649,8 @@ static bool task_reads(const task_look *look, const char *word)
     if (columns && strcmp(word, "token-classification") == 0) {
         return true; /* columns of words and tags look like any others */
     }
-    if (model_makes_texts(&look->s.spec.config) && strcmp(word, "causal-lm") == 0) {
+    const bp_family *family = look->s.spec.config.family;
+    if (family != NULL && family->whole_class != NULL && strcmp(word, "causal-lm") == 0) {
         return true;
     }
     if (look->form == ROW_OTHER || task_listed(row_forms[look->form].tasks, word)) {
