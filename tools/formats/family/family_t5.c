@@ -28,7 +28,7 @@ static void family_mt5_resolve(bp_model_config *config)
     family_t5_resolve(config);
 }
 
-#define T5_ROWS(vocabulary_, inner_, heads_, layers_, perceptron_)                                 \
+#define T5_ROWS(vocabulary_, inner_, heads_, layers_, perceptron_, flags_)                         \
     ROW_CLASSES, ROW_REAL("classifier_dropout", T5(classifier_dropout), 1.0, 0.0, DROPOUT),        \
         ROW_COUNT("d_ff", STACK(inner), INNER_MOST, inner_, INNER),                                \
         ROW_COUNT("d_kv", T5(head_width), HEADS_MOST, 64, HEAD_WIDTH),                             \
@@ -62,8 +62,17 @@ static void family_mt5_resolve(bp_model_config *config)
          256,                                                                                      \
          32,                                                                                       \
          NULL},                                                                                    \
-        ROW_FLAG("scale_decoder_outputs", T5(scaled), 1), ROW_TIED(STACK(untied), 0), ROW_LABELS,  \
-        ROW_PROBLEM, ROWS_TEXT(vocabulary_, -1, 1, 0),                                             \
+        {"scale_decoder_outputs", BP_ROW_FLAG, BP_ROLE_NONE, flags_, T5(scaled), 0, 1, 1, NULL},   \
+        {"tie_word_embeddings",                                                                    \
+         BP_ROW_FLAG_NOT,                                                                          \
+         BP_ROLE_UNTIED,                                                                           \
+         flags_,                                                                                   \
+         STACK(untied),                                                                            \
+         0,                                                                                        \
+         1,                                                                                        \
+         0,                                                                                        \
+         NULL},                                                                                    \
+        ROW_LABELS, ROW_PROBLEM, ROWS_TEXT(vocabulary_, -1, 1, 0),                                 \
         ROW_ALIAS("head_dim", T5(head_width), HEADS_MOST),                                         \
         ROW_ALIAS("hidden_size", STACK(width), WIDTH_MOST),                                        \
         ROW_ALIAS("num_attention_heads", STACK(heads), HEADS_MOST),                                \
@@ -75,8 +84,8 @@ static void family_mt5_resolve(bp_model_config *config)
             0, 0, NULL                                                                             \
     }
 
-static const bp_row t5_rows[] = {T5_ROWS(32128, 2048, 8, 6, BP_T5_RELU)};
-static const bp_row mt5_rows[] = {T5_ROWS(250112, 1024, 6, 8, BP_T5_GATED_GELU)};
+static const bp_row t5_rows[] = {T5_ROWS(32128, 2048, 8, 6, BP_T5_RELU, 0)};
+static const bp_row mt5_rows[] = {T5_ROWS(250112, 1024, 6, 8, BP_T5_GATED_GELU, BP_ROW_READ)};
 
 /* A classifier of tokens has the encoder below a prefix. */
 static const bp_tensor_rule rules[] = {
