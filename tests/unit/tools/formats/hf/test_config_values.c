@@ -547,7 +547,8 @@ static const struct {
      "'torch_dtype': 'float32', 'd_model': 64, 'is_encoder_decoder': true, 'n_positions': 512, "
      "'num_decoder_layers': 4, 'feed_forward_proj': 'gated-gelu', 'output_past': true",
      "'dtype': 'float32', 'd_model': 64, 'is_encoder_decoder': false, 'dense_act_fn': 'gelu_new', "
-     "'is_gated_act': true, 'feed_forward_proj': 'gated-gelu', 'scale_decoder_outputs': true",
+     "'is_gated_act': true, 'feed_forward_proj': 'gated-gelu', 'scale_decoder_outputs': true, "
+     "'num_decoder_layers': 4",
      "'d_model': 64, 'feed_forward_proj': 'relu'"},
     {"deberta-v2",
      "'relative_attention': true, 'position_buckets': 8, 'norm_rel_ebd': 'layer_norm', "
