@@ -6,7 +6,7 @@
 #include "core/plan/passes/token_lanes.h"
 #include "core/plan/rows.h"
 #include "layers/nodes/activate.h"
-#include "layers/nodes/attention_ranks.h"
+#include "layers/nodes/attention.h"
 #include "layers/heads/distill_loss.h"
 #include "core/ir/step.h"
 

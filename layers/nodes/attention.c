@@ -3,7 +3,6 @@
 #include "layers/nodes/attention.h"
 
 #include "core/plan/passes/token_lanes.h"
-#include "layers/nodes/attention_ranks.h"
 #include "layers/nodes/disentangled.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* All-to-alls around attention. */
-#include "layers/nodes/attention_ranks.h"
+#include "layers/nodes/attention.h"
 
 #define PARTS 4 /* of a row that one op moves, at most */
 

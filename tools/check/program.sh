@@ -27,7 +27,9 @@ bytes=$((bytes - ptx))
 # 230,000 bytes for hybrids (objects of the delta rule and short convolutions in every form and type: 207,000), 14,000 for
 # adapters on one base, 11,000 for writers of blocks, 16,000 for products of few rows, the rest for experts in codes, slices,
 # and names of other programs.
-most=4815000
+# 101,000 bytes for T5 with its decoder (attention of other rows in every form), ranks over a sequence, what transformers reads
+# of config.json, filters of templates, normals in two forms.
+most=4918000
 # That is what gcc 12 makes of it; gcc 14 makes 1.1 % more.
 readelf -p .comment "$program" | grep -q 'GCC: .* 12\.' || most=$((most * 51 / 50))
 [[ $bytes -lt $most ]] || bad+=$'\n'"$bytes bytes without symbols and PTX; must be under $most"

@@ -7,7 +7,7 @@
  * Ranks share the lanes: rank n of N of a sample has its lanes n L/N .. (n + 1) L/N - 1, and of its
  * tokens those alone, everywhere but in attention. Around attention an all-to-all turns the rows of
  * a rank's tokens into those of all tokens with the rank's own heads, whole key-value heads with
- * the query heads that look at them, and back (layers/nodes/attention_ranks.h). It adds nothing, so
+ * the query heads that look at them, and back (layers/nodes/attention.h). It adds nothing, so
  * N changes no bit. Inputs are whole on every rank: a label at the end of a part is the next part's
  * first token, and a rank reads from where its part begins.
  *
