@@ -133,7 +133,8 @@ static void first_values(const bp_runtime *runtime, uint32_t parameter, uint64_t
         draw_values(runtime, parameter, first, count, to);
     } else {
         for (uint64_t k = 0; k < count; k++) {
-            draw_values(runtime, parameter, published(runtime, p, first + k), 1, to + k);
+            to[k] = (float)(p->deviation * bp_random_normal(runtime->plan->spec.seed, parameter,
+                                                            published(runtime, p, first + k)));
         }
     }
 }

@@ -204,8 +204,8 @@ static bp_status t5_check_task(const bp_spec *spec, bp_error *error)
         task == BP_TASK_RANKING) {
         return bp_error_set(error, BP_ERR_USAGE, "t5",
                             "a classifier of texts (T5ForSequenceClassification) has a decoder, "
-                            "which is not implemented: the tasks of this family are embedding and "
-                            "token-classification",
+                            "which is not implemented: the tasks of this family are causal-lm, "
+                            "embedding and token-classification",
                             "task");
     }
     if (task != BP_TASK_EMBEDDING && task != BP_TASK_TOKENS && task != BP_TASK_CAUSAL_LM) {
@@ -272,8 +272,24 @@ static uint32_t t5_tapes(bp_builder *builder, const bp_stage_call *call,
                : bp_block_family_tapes(builder, call, request, variants);
 }
 
+/* transformers has modules of their own for the table and for what looks tokens up, which share its
+ * values: what PEFT wraps is never called. */
+static void t5_check_table(bp_builder *builder)
+{
+    const bp_parameter *table = &builder->parameters[BP_T5_TABLE];
+    const bool adapted = table->adapter != BP_NO_PARAMETER;
+    const bool saved = builder->spec->lora.rank > 0 && table->trainable;
+    if (builder->status == BP_OK && (adapted || saved)) {
+        builder->status = bp_error_set(builder->graph->error, BP_ERR_USAGE, "t5",
+                                       "PEFT wraps a module that this model does not call: beside "
+                                       "adapters the table of its tokens stays as it is",
+                                       adapted ? "target-modules" : "modules-to-save");
+    }
+}
+
 static void t5_forward(bp_builder *builder, bp_stage_call *call)
 {
+    t5_check_table(builder);
     if (bp_t5_whole(&builder->spec->config)) {
         bp_t5_whole_forward(builder, call);
     } else {

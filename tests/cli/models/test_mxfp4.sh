@@ -50,7 +50,7 @@ done
 train
 [[ $bytes -lt $floats_bytes ]]
 check $? 'in fewer bytes' "$bytes for $floats_bytes"
-run plan "${common[@]}" --lora-r 2
+run plan "${common[@]}" --lora-r 2 --per-device-train-batch-size 1
 [[ $code -eq 0 && $out == *', frozen experts in MXFP4, '* ]]
 check $? 'plan says so' "$out$err"
 
@@ -115,7 +115,7 @@ expect 2 'quantised weights are frozen: training needs adapters' train "${common
 run train "${common[@]}" --per-device-train-batch-size 2 --max-steps 1 --quiet --output-dir "$work/full"
 [[ $code -eq 0 ]] && ! grep -q mxfp4 "$work/full/config.json"
 check $? 'trained whole, experts are floats' "$out$err"
-expect 7 'the device has no products with weights of this type' plan "${common[@]:0:6}" --lora-r 2 --device cuda:sm_80
+expect 7 'the device has no products with weights of this type' plan "${common[@]:0:6}" --lora-r 2 --per-device-train-batch-size 1 --device cuda:sm_80
 mkdir -p "$work/says"
 cp "$work/copy/model.safetensors" "$work/says"
 cp "$golden/config.json" "$work/says"

@@ -42,6 +42,6 @@ done
 
 mkdir -p "$work/c"
 sed 's/"partial_rotary_factor": 0.25/"partial_rotary_factor": 0.2/' "$work/a/config.json" >"$work/c/config.json"
-expect 2 'rotary positions need heads of an even width' plan --model "$work/c"
+expect 2 'partial_rotary_factor: rotary positions need a part of an even width' plan --model "$work/c"
 expect 2 'masked-lm needs bert' plan --model tiny-neox --task masked-lm
 finish

@@ -51,6 +51,17 @@ for more in "--lora-r 2" "--lora-r 2 --load-in-4bit --bnb-4bit-blocksize 32 --ta
         grep -q '"SEQ_2_SEQ_LM"' "$work/l/adapter_config.json"
     check $? "adapters $more" "$out$err"
 done
+# Every dense layer, by the names that this model has: what is written is read.
+rm -rf "$work/d"
+run "${learn[@]}" --output-dir "$work/d" --lora-r 2 --target-modules all-linear
+run eval --model $golden --adapter "$work/d" --data $golden/held.jsonl "${lengths[@]}"
+check $code "adapters of every dense layer are read" "$out$err"
+# PEFT would wrap a module that transformers' model does not call.
+for more in "--target-modules shared" "--target-modules q --modules-to-save shared"; do
+    # shellcheck disable=SC2086
+    expect 2 'PEFT wraps a module that this model does not call' "${learn[@]}" --output-dir "$work/no" --lora-r 2 $more
+done
+expect 2 'makes no texts of texts' plan --model $golden --max-steps 2 --emit-c "$work/c"
 run generate --model $golden --adapter "$work/l" --load-in-4bit --bnb-4bit-blocksize 32 --prompt "the dog" --max-new-tokens 4
 check $code "which generate" "$err"
 # A frozen encoder gets no gradient, a frozen decoder passes one on.

@@ -250,4 +250,39 @@ expect 0 '^12 of 12 steps proven' replay "$work/next"
 # Pruned checkpoints: one long segment from the first step, and the last one.
 expect 0 '' "${train[@]}" --output-dir "$work/pruned" --save-total-limit 1
 expect 0 '^12 of 12 steps proven in 1 of 1 segments' replay "$work/pruned"
+# An adapter of an older program has no word of its base in the file: its record is proven as before.
+# verifies record-6.d577
+expect 0 '' train --model tiny-llama --load-in-4bit --lora-r 2 --data "$work/text" --max-seq-length 16 --max-steps 2 \
+    --per-device-train-batch-size 2 --quiet --output-dir "$work/q"
+expect 0 '^2 of 2 steps proven' replay "$work/q"
+python3 - "$work/q" <<'P'
+import hashlib, json, os, re, struct, sys
+
+path = os.path.join(sys.argv[1], "adapter_model.safetensors")
+data = open(path, "rb").read()
+end = 8 + struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:end])
+removed = [key for key in header["__metadata__"] if key.startswith("bedplate.base.")]
+assert removed
+before = json.dumps(header["__metadata__"], separators=(",", ":")).encode()
+for key in removed:
+    del header["__metadata__"][key]
+after = json.dumps(header["__metadata__"], separators=(",", ":")).encode()
+text = data[8:end].rstrip().replace(before, after)
+assert text != data[8:end].rstrip()
+text += b" " * (-len(text) % 8)
+new = struct.pack("<Q", len(text)) + text + data[end:]
+open(path, "wb").write(new)
+record = os.path.join(sys.argv[1], "record.jsonl")
+chain, lines = bytes(32), []
+for line in open(record, "rb"):
+    body = line.rpartition(b',"chain":"')[0]
+    body = body.replace(hashlib.sha256(data).hexdigest().encode(), hashlib.sha256(new).hexdigest().encode())
+    body = re.sub(rb'("name":"adapter_model.safetensors","bytes":)%d' % len(data), rb'\g<1>%d' % len(new), body)
+    chain = hashlib.sha256(chain + body).digest()
+    lines.append(body + b',"chain":"' + chain.hex().encode() + b'"}\n')
+open(record, "wb").writelines(lines)
+P
+grep -q bedplate.base "$work/q/adapter_model.safetensors" && check 1 "the word is gone"
+expect 0 '^2 of 2 steps proven' replay "$work/q"
 finish

@@ -154,6 +154,9 @@ static bp_status emit_check(session *s)
     if (s->spec.distill.top_k > 0) {
         return emit_refuse(s, "a trainer made from a plan has no teacher");
     }
+    if (s->spec.source > 0) {
+        return emit_refuse(s, "a trainer made from a plan makes no texts of texts");
+    }
     if (s->spec.row_weights) {
         return emit_refuse(s, "a trainer made from a plan generates no completions");
     }

@@ -608,7 +608,8 @@ static bp_status export_adapters(checkpoint *c)
     const bp_hf_location place = {
         .store = s->store, .path = path, .scratch = s->work, .error = &s->error};
     adapter_note note;
-    const bp_hf_scheme form = {.dtype = BP_F32, .noted = adapter_note_base(&note, &s->spec)};
+    const bp_hf_scheme form = {.dtype = BP_F32,
+                               .noted = c->unnoted ? NULL : adapter_note_base(&note, &s->spec)};
     BP_TRY(bp_hf_adapters_save(&s->runtime, &place, &form));
     BP_TRY(bp_peft_config_text(&s->plan.builder, s->set->model, json, sizeof json, &length));
     BP_TRY(bp_storage_join(path, s->set->output_dir, "adapter_config.json", &s->error));

@@ -58,6 +58,7 @@ typedef struct checkpoint {
     uint64_t began;            /* step of the checkpoint that --continue-from began with */
     best_state best;           /* what evaluations said; in every checkpoint */
     char best_text[BEST_TEXT]; /* the value of its key */
+    bool unnoted; /* exported adapters have no word of their base (adapter_note_base) */
     anomaly watch;
     uint64_t stated; /* step of the newest state that the record tells; UINT64_MAX: none */
     uint64_t target; /* of the newest checkpoint that was due: where --on-spike goes back to */

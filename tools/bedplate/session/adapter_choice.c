@@ -310,6 +310,12 @@ static bp_quantised adapter_base_form(const char *directory)
     return noted != BP_QUANTISED_NONE ? noted : adapter_form_in(directory, "record.jsonl", 0);
 }
 
+bool adapter_has_note(const char *directory)
+{
+    return adapter_form_in(directory, "adapter_model.safetensors", sizeof(uint64_t)) !=
+           BP_QUANTISED_NONE;
+}
+
 /* export writes no quantised experts, so the base of a mixture is quantised while it is read. A
  * record does not have that a file's blocks stayed, as gpt-oss' do beside these options. */
 void adapter_say_base(const settings *set, const bp_spec *spec)

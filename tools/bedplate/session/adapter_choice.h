@@ -44,4 +44,7 @@ const bp_metadata_group *adapter_note_base(adapter_note *note, const bp_spec *sp
  * form: it gives other numbers there. spec->model, config, quantised and experts are set. */
 void adapter_say_base(const settings *set, const bp_spec *spec);
 
+/* Whether the adapter of a directory has such metadata; those of older programs have none. */
+bool adapter_has_note(const char *directory);
+
 #endif

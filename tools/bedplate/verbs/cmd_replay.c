@@ -8,6 +8,7 @@
 
 #include "core/base/storage.h"
 #include "core/base/sort.h"
+#include "tools/bedplate/session/adapter_choice.h"
 #include "tools/bedplate/app/clock.h"
 #include "core/base/digest.h"
 #include "core/base/random.h"
@@ -725,6 +726,7 @@ static bp_status replay_exports(replay *r, const record_walk *walk)
         r->run.output_dir = r->set->words.item[0];
         store_compare_begin(&r->exports, medium, &s->posix.store);
         s->store = &r->exports.store;
+        r->t.points.unnoted = !adapter_has_note(r->run.output_dir); /* of an older program */
         const bp_status status = checkpoint_export(&r->t.points);
         s->store = medium;
         BP_TRY(status);

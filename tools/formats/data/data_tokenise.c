@@ -159,11 +159,15 @@ static bool is_pair(const maker *m)
     return m->documents.form == BP_FORM_LABELLED && m->documents.texts == 2;
 }
 
-/* Whether a completion goes on with the text of its prompt, as TRL encodes both as one text. */
+/* Whether a completion goes on with the text of its prompt, so that no space is put between them.
+ */
 static bool goes_on(const maker *m, bp_document_part part)
 {
+    const bp_tokenizer *t = m->work->encoder->tokenizer;
+    const bool once =
+        t->rules.prefix == BP_PREFIX_META_FIRST; /* a space before the first text alone */
     return part == BP_PART_COMPLETION && m->example.count > (m->begins ? 1u : 0u) &&
-           !bp_tokenizer_is_cut(m->work->encoder->tokenizer, m->last_of_all);
+           (once || !bp_tokenizer_is_cut(t, m->last_of_all));
 }
 
 static void begin_part(maker *m, bp_document_part part)

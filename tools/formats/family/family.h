@@ -119,6 +119,8 @@ typedef struct bp_family {
     const bp_gguf_family *gguf;  /* NULL: no such files */
     const char *adapter_targets; /* PEFT's default, "a,b" */
     const char *all_linear;      /* JSON for PEFT's target_modules; NULL: "all-linear" */
+    /* The same where it depends on the model; NULL: it does not. */
+    const char *(*linear_names)(const bp_model_config *config);
     const bp_preset *presets;
     size_t preset_count;
     size_t pieces; /* where a config has its pieces of time; 0: nowhere */

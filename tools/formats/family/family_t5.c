@@ -109,7 +109,13 @@ static const bp_tensor_twin twins[] = {
     {"transformer.encoder.embed_tokens.weight", "transformer.shared.weight", "shared.weight"},
 };
 
-static const char all_linear[] = "[\"q\", \"k\", \"v\", \"o\", \"wi\", \"wi_0\", \"wi_1\", \"wo\"]";
+/* PEFT passes names over that a model lacks; they are errors when such a file is read here. */
+static const char *family_t5_linear(const bp_model_config *config)
+{
+    return bp_t5_config_of(config).perceptron != BP_T5_RELU
+               ? "[\"q\", \"k\", \"v\", \"o\", \"wi_0\", \"wi_1\", \"wo\"]"
+               : "[\"q\", \"k\", \"v\", \"o\", \"wi\", \"wo\"]";
+}
 
 #define T5_FAMILY(name_, class_, rows_, resolve_)                                                  \
     {                                                                                              \
@@ -119,7 +125,7 @@ static const char all_linear[] = "[\"q\", \"k\", \"v\", \"o\", \"wi\", \"wi_0\",
         .whole_class = class_ "ForConditionalGeneration", .resolve = (resolve_),                   \
         .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored),                         \
                    twins, ROWS_COUNT(twins)},                                                      \
-        .adapter_targets = "q,v", .all_linear = all_linear                                         \
+        .adapter_targets = "q,v", .linear_names = family_t5_linear                                 \
     }
 
 const bp_family bp_family_t5 = T5_FAMILY("t5", "T5", t5_rows, family_t5_resolve);

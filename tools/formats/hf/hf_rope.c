@@ -298,22 +298,33 @@ static bool hf_rope_kinds(const bp_family *family)
     return kinds;
 }
 
-/* What transformers would pass over: an object for all layers where each kind has one in
- * rope_parameters, one for each kind elsewhere, and an older name of the type. */
-static bp_status hf_rope_check_kinds(bp_hf_reading *r, const bp_row *row, bool each,
-                                     const char *name)
+static bool names_kind(const char *name)
 {
-    const bool kind = strcmp(name, "sliding_attention") == 0 || strcmp(name, "full_attention") == 0;
-    if (kind && !each) {
-        return hf_rope_refuse(r, row, "an object for each kind of layers is not read here");
+    return strcmp(name, "sliding_attention") == 0 || strcmp(name, "full_attention") == 0;
+}
+
+/* rope_parameters where each kind of layers has an object. transformers writes members of its own
+ * beside them, and passes them over; without any of these objects it would pass everything over. */
+static bp_status hf_rope_take_kinds(bp_hf_reading *r, const bp_row *row, bp_json_event *event)
+{
+    bool beside = false, kinds = false;
+    for (;;) {
+        rope unused = {.type = 0};
+        BP_TRY(bp_json_next(&r->json, event));
+        if (event->kind == BP_JSON_OBJECT_END) {
+            return beside && !kinds ? hf_rope_refuse(r, row,
+                                                     "this family has an object for each kind of "
+                                                     "layers")
+                                    : BP_OK;
+        }
+        if (names_kind(event->text)) {
+            kinds = true;
+            BP_TRY(hf_rope_take_two(r, row, event, strcmp(event->text, "sliding_attention") == 0));
+        } else {
+            beside = true;
+            BP_TRY(hf_rope_take_member(r, row, event, &unused));
+        }
     }
-    if (!kind && each) {
-        return hf_rope_refuse(r, row, "this family has an object for each kind of layers");
-    }
-    if (hf_rope_kinds(r->family) && strcmp(name, "type") == 0) {
-        return hf_rope_refuse(r, row, "this family has rope_type instead of type");
-    }
-    return BP_OK;
 }
 
 bp_status bp_hf_rope_take(bp_hf_reading *r, const bp_row *row, bp_json_event *event)
@@ -326,19 +337,24 @@ bp_status bp_hf_rope_take(bp_hf_reading *r, const bp_row *row, bp_json_event *ev
         return bp_hf_value_refuse(r, row, event);
     }
     const bool older = strcmp(row->key, "rope_scaling") == 0;
-    const bool each = !older && hf_rope_kinds(r->family);
+    if (!older && hf_rope_kinds(r->family)) {
+        return hf_rope_take_kinds(r, row, event);
+    }
+    bool type = false, old_type = false;
     for (bool first = true;; first = false) {
         BP_TRY(bp_json_next(&r->json, event));
-        if (event->kind == BP_JSON_OBJECT_END) {
-            const bool nothing = each || (older && first); /* {} is as null there */
-            return nothing ? BP_OK : hf_rope_resolve(r, row, &from);
+        if (event->kind == BP_JSON_OBJECT_END) { /* {} is as null there */
+            return older && first ? BP_OK
+                   : old_type && !type && hf_rope_kinds(r->family)
+                       ? hf_rope_refuse(r, row, "this family has rope_type instead of type")
+                       : hf_rope_resolve(r, row, &from);
         }
-        BP_TRY(hf_rope_check_kinds(r, row, each, event->text));
-        if (each) {
-            BP_TRY(hf_rope_take_two(r, row, event, strcmp(event->text, "sliding_attention") == 0));
-        } else {
-            BP_TRY(hf_rope_take_member(r, row, event, &from));
+        if (names_kind(event->text)) {
+            return hf_rope_refuse(r, row, "an object for each kind of layers is not read here");
         }
+        type = type || strcmp(event->text, "rope_type") == 0;
+        old_type = old_type || strcmp(event->text, "type") == 0;
+        BP_TRY(hf_rope_take_member(r, row, event, &from));
     }
 }
 

@@ -37,9 +37,12 @@ static void put_real(bp_json_writer *json, const char *key, double value)
 /* All dense layers of the blocks, which is not what every family's "all-linear" says. */
 static void put_all_linear(bp_json_writer *json, const bp_spec *spec)
 {
-    const bp_family *family = bp_family_adopt(spec).family;
-    const bool listed = family != NULL && family->all_linear != NULL;
-    bp_json_put_value(json, "target_modules", listed ? family->all_linear : "\"all-linear\"");
+    const bp_model_config config = bp_family_adopt(spec);
+    const bp_family *family = config.family;
+    const char *names = family == NULL                 ? NULL
+                        : family->linear_names != NULL ? family->linear_names(&config)
+                                                       : family->all_linear;
+    bp_json_put_value(json, "target_modules", names != NULL ? names : "\"all-linear\"");
 }
 
 static void put_texts(bp_json_writer *json, const char *key, const char *const *item,

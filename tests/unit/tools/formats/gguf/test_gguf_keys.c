@@ -237,6 +237,7 @@ static void decoders_come_back(void **state)
         if (windows) {
             SET_FAMILY(&config, bp_llama_config, near, ((bp_layer_set){.listed = 0}));
             SET_FAMILY(&config, bp_llama_config, turn_every, 4);
+            SET_FAMILY(&config, bp_llama_config, near_theta, 0.0); /* as the others */
             config.family->resolve(&config);
         }
         SET_FAMILY(&config, bp_llama_config, head_width, 0);
