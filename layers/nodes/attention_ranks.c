@@ -38,7 +38,8 @@ bp_attention bp_attention_ranks_own(bp_builder *builder, const bp_attention *att
         builder->status =
             bp_error_limit(builder->graph->error, BP_ERR_USAGE, "attention",
                            "ranks that share a sample's tokens take whole key-value heads each",
-                           "sequence-ranks", ranks, BP_LIMIT_DIVISOR, (int64_t)keys);
+                           "sequence-ranks", ranks, BP_LIMIT_DIVISOR,
+                           (int64_t)(keys & (~keys + 1))); /* the powers of two that divide them */
     }
     own.heads = attention->heads / ranks;
     own.kv_heads = (uint32_t)(keys / ranks);

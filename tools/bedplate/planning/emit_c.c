@@ -11,6 +11,7 @@
 #include "core/base/storage.h"
 #include "core/ops/codec.h"
 #include "core/ops/update.h"
+#include "core/plan/parts.h"
 #include "device/host/isa.h"
 #include "device/host/trainer.h"
 #include "optim/rate.h"
@@ -70,7 +71,6 @@ static const char *form_ending(bp_kernel kernel, bp_dtype working, bool plain)
 #define FORMS(name, isa, types) types(name)
     switch (kernel) {
 #include "core/ops/kernels.def"
-#include "core/plan/parts.h"
         return working == BP_BF16 ? "_bf16" : working == BP_F16 ? "_f16" : "";
     default:
         return "";
