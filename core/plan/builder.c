@@ -6,7 +6,7 @@
 
 #include "core/plan/adapter.h"
 #include "core/plan/compile_private.h"
-#include "core/plan/passes/token_lanes.h"
+#include "core/plan/spec_lanes.h"
 #include "core/plan/rows.h"
 #include "core/ops/codec.h"
 #include "core/base/glob.h"
@@ -715,11 +715,21 @@ void compile_make_gradient(bp_builder *builder, uint32_t index)
     parameter->gradient = gradient_buffer(builder, index, &prototype, "grad");
 }
 
+static void refuse_lanes(bp_builder *builder, uint32_t index)
+{
+    if (builder->status == BP_OK) {
+        builder->status = bp_error_set(
+            builder->graph->error, BP_ERR_USAGE, bp_token_lanes_option(builder->spec),
+            "the gradient of this parameter is not added up part by part of the tokens",
+            bp_build_name(builder, index));
+    }
+}
+
 static bp_ref gradient_of(bp_builder *builder, uint32_t index, int64_t *accumulate)
 {
     bp_parameter *parameter = &builder->parameters[index];
     if (builder->lanes.outside) {
-        bp_token_lanes_refuse(builder, index);
+        refuse_lanes(builder, index);
         return BP_ABSENT;
     }
     if (parameter->gradient == BP_NO_BUFFER) {

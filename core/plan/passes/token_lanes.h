@@ -44,10 +44,4 @@ void bp_token_lanes_leave(struct bp_compile *compile, bp_builder *builder, uint3
 /* Inputs with a value for each token begin with this rank's first one. */
 void bp_token_lanes_place(bp_builder *builder);
 
-/* BP_ERR_USAGE in builder->status: the gradient of this parameter is not added up lane by lane. */
-void bp_token_lanes_refuse(bp_builder *builder, uint32_t index);
-
-/* What of a spec cannot go with token lanes, or cannot be split into them. */
-bp_status bp_token_lanes_check(const bp_spec *spec, bp_error *error) BP_MUST_CHECK;
-
 #endif

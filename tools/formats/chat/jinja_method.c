@@ -202,29 +202,30 @@ typedef struct method_row {
     const char *name;
     bp_jinja_kind kind; /* of what it is a method */
     method_call call;
-    unsigned way; /* what the call reads as arguments->way */
+    unsigned way;  /* what the call reads as arguments->way */
+    uint32_t most; /* arguments that it reads */
 } method_row;
 
 static const method_row methods[] = {
-    {"strip", BP_JINJA_STRING, method_strip, FRONT | BACK},
-    {"lstrip", BP_JINJA_STRING, method_strip, FRONT},
-    {"rstrip", BP_JINJA_STRING, method_strip, BACK},
-    {"split", BP_JINJA_STRING, method_split, 0},
-    {"startswith", BP_JINJA_STRING, method_ends, FRONT},
-    {"endswith", BP_JINJA_STRING, method_ends, BACK},
-    {"removeprefix", BP_JINJA_STRING, method_remove, FRONT},
-    {"removesuffix", BP_JINJA_STRING, method_remove, BACK},
-    {"replace", BP_JINJA_STRING, bp_jinja_replace_call, 0},
-    {"join", BP_JINJA_STRING, method_join, 0},
-    {"find", BP_JINJA_STRING, method_find, 0},
-    {"lower", BP_JINJA_STRING, method_recase, BP_JINJA_LOWER},
-    {"upper", BP_JINJA_STRING, method_recase, BP_JINJA_UPPER},
-    {"capitalize", BP_JINJA_STRING, method_recase, BP_JINJA_CAPITALIZE},
-    {"title", BP_JINJA_STRING, method_recase, BP_JINJA_TITLE},
-    {"get", BP_JINJA_DICT, method_get, 0},
-    {"items", BP_JINJA_DICT, method_parts, BP_JINJA_ITEMS},
-    {"keys", BP_JINJA_DICT, method_parts, BP_JINJA_KEYS},
-    {"values", BP_JINJA_DICT, method_parts, BP_JINJA_VALUES},
+    {"strip", BP_JINJA_STRING, method_strip, FRONT | BACK, 1},
+    {"lstrip", BP_JINJA_STRING, method_strip, FRONT, 1},
+    {"rstrip", BP_JINJA_STRING, method_strip, BACK, 1},
+    {"split", BP_JINJA_STRING, method_split, 0, 2},
+    {"startswith", BP_JINJA_STRING, method_ends, FRONT, 1},
+    {"endswith", BP_JINJA_STRING, method_ends, BACK, 1},
+    {"removeprefix", BP_JINJA_STRING, method_remove, FRONT, 1},
+    {"removesuffix", BP_JINJA_STRING, method_remove, BACK, 1},
+    {"replace", BP_JINJA_STRING, bp_jinja_replace_call, 0, 3},
+    {"join", BP_JINJA_STRING, method_join, 0, 1},
+    {"find", BP_JINJA_STRING, method_find, 0, 1},
+    {"lower", BP_JINJA_STRING, method_recase, BP_JINJA_LOWER, 0},
+    {"upper", BP_JINJA_STRING, method_recase, BP_JINJA_UPPER, 0},
+    {"capitalize", BP_JINJA_STRING, method_recase, BP_JINJA_CAPITALIZE, 0},
+    {"title", BP_JINJA_STRING, method_recase, BP_JINJA_TITLE, 0},
+    {"get", BP_JINJA_DICT, method_get, 0, 2},
+    {"items", BP_JINJA_DICT, method_parts, BP_JINJA_ITEMS, 0},
+    {"keys", BP_JINJA_DICT, method_parts, BP_JINJA_KEYS, 0},
+    {"values", BP_JINJA_DICT, method_parts, BP_JINJA_VALUES, 0},
 };
 
 bp_status bp_jinja_method(bp_jinja_room *room, const bp_jinja_value *x, const bp_jinja_value *name,
@@ -234,6 +235,10 @@ bp_status bp_jinja_method(bp_jinja_room *room, const bp_jinja_value *x, const bp
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
         if (methods[i].kind == (bp_jinja_kind)x->kind && bp_jinja_is(name, methods[i].name)) {
             bp_jinja_arguments all = *arguments;
+            if (all.count > methods[i].most) { /* never passed over */
+                return bp_jinja_refuse(room->error, "an argument of a method is not there",
+                                       methods[i].name);
+            }
             all.way = methods[i].way;
             return methods[i].call(room, x, &all, to);
         }

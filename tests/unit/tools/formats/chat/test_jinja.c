@@ -106,6 +106,10 @@ static void arguments_of_filters(void **state)
         {"{{ [2, 1] | sort(foo=1) }}", NULL},
         {"{{ '0x1f' | int(0, 16) }}", NULL},
         {"{{ [1, 'a'] | sort }}", NULL},
+        {"{{ 'a-b-c'.split('-', 1) }}{{ 'aaa'.replace('a', 'b', 2) }}", "['a', 'b-c']bba"},
+        {"{{ 'Hello World'.find('o', 5) }}", NULL}, /* of methods likewise */
+        {"{{ 'Hello World'.startswith('World', 6) }}", NULL},
+        {"{{ 'a'.upper(1) }}", NULL},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

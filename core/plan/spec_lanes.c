@@ -1,128 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums over tokens, lane by lane. */
-#include "core/plan/passes/token_lanes.h"
+/* What of a spec goes with token lanes. */
+#include "core/plan/spec_lanes.h"
 
-#include "core/plan/compile_private.h"
 #include "core/plan/model.h"
-#include "core/plan/passes/virtual_ranks.h"
 
 static const char where[] = "token lanes";
 
-/* Inputs of which each token has one value, which nothing else than its row reads. */
-static const bp_input_from by_token[] = {BP_INPUT_IDS, BP_INPUT_LABELS, BP_INPUT_EXTENTS};
-
-#define BY_TOKEN (sizeof by_token / sizeof by_token[0])
-
-static bool lanes_there(const bp_builder *builder)
-{
-    return bp_spec_token_lanes(builder->spec) > 1;
-}
-
-uint32_t bp_token_lanes_count(const bp_builder *builder)
-{
-    return lanes_there(builder) ? builder->lanes.compile->token_lanes : 1;
-}
-
-static void shift_inputs(bp_builder *builder, uint64_t tokens)
-{
-    for (size_t i = 0; i < BY_TOKEN; i++) {
-        bp_ref *input = &builder->input[by_token[i]];
-        *input = bp_ref_present(*input) ? bp_ref_at(*input, tokens) : *input;
-    }
-}
-
-void bp_token_lanes_place(bp_builder *builder)
-{
-    const bp_spec *spec = builder->spec;
-    builder->row_first = bp_spec_sequence_rank(spec) * bp_spec_rank_tokens(spec);
-    shift_inputs(builder, builder->row_first);
-}
-
-void bp_token_lane_begin(bp_builder *builder, uint32_t lane)
-{
-    bp_token_lanes *lanes = &builder->lanes;
-    if (!lanes_there(builder)) {
-        return;
-    }
-    const uint64_t rows = bp_spec_lane_tokens(builder->spec);
-    lanes->outside = false;
-    lanes->row = lane * rows;
-    lanes->rows = builder->rows;
-    lanes->losses = builder->losses;
-    for (size_t i = 0; i < BY_TOKEN; i++) {
-        lanes->input[i] = builder->input[by_token[i]];
-    }
-    builder->rows = rows;
-    builder->row_first += lanes->row;
-    builder->losses = bp_token_lane_at(builder, builder->losses, 1);
-    shift_inputs(builder, lanes->row);
-    bp_virtual_ranks_enter(lanes->compile, builder, lanes->first + lane);
-}
-
-void bp_token_lane_end(bp_builder *builder, uint32_t lane)
-{
-    bp_token_lanes *lanes = &builder->lanes;
-    if (!lanes_there(builder)) {
-        return;
-    }
-    bp_virtual_ranks_leave(lanes->compile, builder, lanes->first + lane);
-    lanes->outside = true;
-    builder->row_first -= lanes->row;
-    lanes->row = 0;
-    builder->rows = lanes->rows;
-    builder->losses = lanes->losses;
-    for (size_t i = 0; i < BY_TOKEN; i++) {
-        builder->input[by_token[i]] = lanes->input[i];
-    }
-}
-
-bp_ref bp_token_lane_at(const bp_builder *builder, bp_ref ref, uint64_t width)
-{
-    return bp_ref_present(ref) ? bp_ref_at(ref, builder->lanes.row * width) : ref;
-}
-
-void bp_token_lanes_enter(bp_compile *compile, bp_builder *builder, uint32_t micro)
-{
-    builder->lanes = (bp_token_lanes){.compile = compile, .outside = lanes_there(builder)};
-    if (compile->virtual_ranks == 0) {
-        return;
-    }
-    builder->lanes.first = bp_virtual_ranks_lane(compile, micro);
-    if (!builder->lanes.outside) {
-        bp_virtual_ranks_enter(compile, builder, builder->lanes.first);
-    }
-}
-
-void bp_token_lanes_leave(bp_compile *compile, bp_builder *builder, uint32_t micro)
-{
-    if (compile->virtual_ranks > 0 && !builder->lanes.outside) {
-        bp_virtual_ranks_leave(compile, builder, bp_virtual_ranks_lane(compile, micro));
-    }
-    builder->lanes.outside = false;
-}
-
-/* What was asked for, as the option is called. */
-static const char *lanes_option(const bp_spec *spec)
+const char *bp_token_lanes_option(const bp_spec *spec)
 {
     return bp_spec_sequence_ranks(spec) > 1 ? "sequence-ranks" : "virtual-sequence-ranks";
-}
-
-void bp_token_lanes_refuse(bp_builder *builder, uint32_t index)
-{
-    if (builder->status == BP_OK) {
-        builder->status = bp_error_set(
-            builder->graph->error, BP_ERR_USAGE, lanes_option(builder->spec),
-            "the gradient of this parameter is not added up part by part of the tokens",
-            bp_build_name(builder, index));
-    }
-}
-
-void bp_token_lanes_whole(bp_builder *builder, const char *what)
-{
-    if (builder->status == BP_OK && lanes_there(builder)) {
-        builder->status = bp_error_set(builder->graph->error, BP_ERR_USAGE, where, what,
-                                       lanes_option(builder->spec));
-    }
 }
 
 /* Numbers. */
@@ -291,7 +177,7 @@ bp_status bp_token_lanes_check(const bp_spec *spec, bp_error *error)
     BP_TRY(check_shares(spec, error));
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         if (refusals[i].holds(spec)) {
-            BP_TRY(bp_error_set(error, BP_ERR_USAGE, lanes_option(spec), refusals[i].why,
+            BP_TRY(bp_error_set(error, BP_ERR_USAGE, bp_token_lanes_option(spec), refusals[i].why,
                                 refusals[i].option));
         }
     }
