@@ -457,24 +457,18 @@ static bp_status fill_teacher(const bp_feed *feed, const feed_row *row, const bp
     return teacher == NULL ? BP_OK : teacher->row(teacher, column, &row->read, to);
 }
 
-/* The first text: of one that is too long the beginning, and its last token. */
 static bp_status fill_source(const bp_feed *feed, const feed_row *row, const bp_column *column,
                              int32_t *to)
 {
-    const uint64_t count = row_there(row) ? row->source.count : 0;
-    const uint32_t kept = count < column->elements ? (uint32_t)count : column->elements;
-    bp_source *source = feed->source;
-    for (uint32_t t = kept; t < column->elements; t++) {
-        to[t] = feed->padding;
+    bp_example source = row->source;
+    if (feed->texts == NULL) {
+        return bp_error_set(feed->error, BP_ERR_USAGE, where,
+                            "the plan has a column of first texts", "texts");
     }
-    bp_status status = kept > 0 ? source->read(source, row->source.first, kept, to) : BP_OK;
-    if (status == BP_OK && kept < count && kept > 0) {
-        status = source->read(source, row->source.first + count - 1, 1, to + kept - 1);
-    }
-    if (status != BP_OK) {
-        return bp_error_set(feed->error, status, where, "the data cannot be read", source->name);
-    }
-    return check_ids(feed, to, kept);
+    source.count = row_there(row) ? source.count : 0;
+    BP_TRY(feed->texts->fill(feed, &source, column->elements, to));
+    return check_ids(feed, to,
+                     source.count < column->elements ? (uint32_t)source.count : column->elements);
 }
 
 static bp_status fill_source_lengths(const bp_feed *feed, const feed_row *row,
@@ -535,23 +529,9 @@ static uint32_t inputs_in(const bp_feed *feed, uint64_t tokens)
 static bp_status find_texts(const bp_feed *feed, uint64_t window, bp_example *row,
                             bp_example *source)
 {
-    BP_TRY(find_row(feed, window, row));
-    *source = *row;
     source->count = 0;
-    if (feed->source_tokens == 0) {
-        return BP_OK;
-    }
-    if (row->prompt == 0 || row->prompt >= row->count) {
-        return bp_error_set(feed->error, BP_ERR_DATA, where,
-                            "an example has no two texts, of which one is made of the other",
-                            feed->source->name);
-    }
-    source->count = row->prompt;
-    row->first += row->prompt;
-    row->count -= row->prompt;
-    row->prompt = 0;
-    row->second = 0;
-    return BP_OK;
+    BP_TRY(find_row(feed, window, row));
+    return feed->texts != NULL ? feed->texts->split(feed, row, source) : BP_OK;
 }
 
 bp_status bp_feed_length(const bp_feed *feed, uint64_t window, uint32_t *tokens)

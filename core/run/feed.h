@@ -149,6 +149,18 @@ typedef struct bp_mixture {
     uint32_t count; /* the caller's */
 } bp_mixture;
 
+/* What a feed does where a row's text is made of another one (feed_texts.c); apart, so that who has
+ * no such rows links none of it. */
+typedef struct bp_feed_texts {
+    /* An example becomes its second text, and *source the first. BP_ERR_DATA: it has but one. */
+    bp_status (*split)(const struct bp_feed *feed, bp_example *row, bp_example *source);
+    /* The source's column of so many ids. */
+    bp_status (*fill)(const struct bp_feed *feed, const bp_example *source, uint32_t elements,
+                      int32_t *to);
+} bp_feed_texts;
+
+extern const bp_feed_texts bp_feed_two_texts;
+
 struct bp_feed {
     bp_source *source;
     bp_error *error;
@@ -168,17 +180,18 @@ struct bp_feed {
     bool prompts;               /* tokens of chosen rows' prompts are targets, too */
     /* NULL: shuffled, or as the data has them; or bp_feed_by_length, of a feed that is shuffled. */
     bp_status (*order)(const bp_feed *feed, uint64_t epoch, uint64_t position, uint64_t *window);
-    bp_megabatch *megabatch;   /* bp_feed_by_length's */
-    const bp_mixture *mixture; /* bp_feed_mixed's */
-    const bp_augment *augment; /* NULL: the inputs are those of the data */
-    bp_teacher *teacher;       /* NULL: no step of a spec that learns from one, and
-                                  an evaluation's columns stay as they are */
-    uint32_t source_tokens;    /* of an example's first text, which has columns of its own: at most
-                                  so many, its last one among them; the row is the second text. 0:
-                                  examples are rows as they are */
-    int32_t padding;           /* the id behind the end of a row; no target, whatever it is */
-    uint64_t windows;          /* set by bp_feed_init, as is what follows; */
-    uint64_t steps_per_epoch;  /* 0: it was not called, or refused the feed */
+    bp_megabatch *megabatch;    /* bp_feed_by_length's */
+    const bp_mixture *mixture;  /* bp_feed_mixed's */
+    const bp_augment *augment;  /* NULL: the inputs are those of the data */
+    bp_teacher *teacher;        /* NULL: no step of a spec that learns from one, and
+                                   an evaluation's columns stay as they are */
+    const bp_feed_texts *texts; /* of examples of two texts: &bp_feed_two_texts; else NULL */
+    uint32_t source_tokens;     /* of an example's first text, which has columns of its own: at most
+                                   so many, its last one among them; the row is the second text. 0:
+                                   examples are rows as they are */
+    int32_t padding;            /* the id behind the end of a row; no target, whatever it is */
+    uint64_t windows;           /* set by bp_feed_init, as is what follows; */
+    uint64_t steps_per_epoch;   /* 0: it was not called, or refused the feed */
 };
 
 /* One group staged on the host. Of each column micro-batch follows micro-batch, (micro-batches,

@@ -119,6 +119,7 @@ bp_feed data_set_feed(const data_set *set, const session *s, bp_source *part)
                      .pairs = spec->preference.kind != BP_PREFERENCE_NONE,
                      .prompts = spec->preference.nll > 0.0,
                      .masking = masking_of(set, spec),
+                     .texts = spec->source > 0 ? &bp_feed_two_texts : NULL,
                      .source_tokens = spec->source,
                      .padding = inside ? (int32_t)padding : 0};
 }
