@@ -715,7 +715,7 @@ void compile_make_gradient(bp_builder *builder, uint32_t index)
     parameter->gradient = gradient_buffer(builder, index, &prototype, "grad");
 }
 
-static void refuse_lanes(bp_builder *builder, uint32_t index)
+static void refuse_gradient_outside(bp_builder *builder, uint32_t index)
 {
     if (builder->status == BP_OK) {
         builder->status = bp_error_set(
@@ -729,7 +729,7 @@ static bp_ref gradient_of(bp_builder *builder, uint32_t index, int64_t *accumula
 {
     bp_parameter *parameter = &builder->parameters[index];
     if (builder->lanes.outside) {
-        refuse_lanes(builder, index);
+        refuse_gradient_outside(builder, index);
         return BP_ABSENT;
     }
     if (parameter->gradient == BP_NO_BUFFER) {
