@@ -10,7 +10,7 @@
 #define STEPS   20
 #define TENSORS 128
 
-static uint64_t host_memory[28720];
+static uint64_t host_memory[29744];
 static unsigned char arena_memory[1100000];
 static unsigned char staging[4096];
 static bp_state_tensor tensors[TENSORS];
