@@ -6,7 +6,7 @@
 
 #include "core/plan/adapter.h"
 #include "core/plan/compile_private.h"
-#include "core/plan/spec_lanes.h"
+#include "core/plan/parts.h"
 #include "core/plan/rows.h"
 #include "core/ops/codec.h"
 #include "core/base/glob.h"

@@ -23,4 +23,10 @@ uint32_t bp_spec_sequence_rank(const bp_spec *spec);
 uint64_t bp_spec_rank_tokens(const bp_spec *spec);
 uint64_t bp_spec_lane_tokens(const bp_spec *spec);
 
+/* What was asked for, as the option is called. */
+const char *bp_token_lanes_option(const bp_spec *spec);
+
+/* BP_ERR_USAGE: what of a spec cannot go with token lanes, or cannot be split into them. */
+bp_status bp_token_lanes_check(const bp_spec *spec, bp_error *error) BP_MUST_CHECK;
+
 #endif

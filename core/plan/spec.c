@@ -8,7 +8,6 @@
 #include "core/plan/model.h"
 #include "core/plan/optimizer.h"
 #include "core/plan/parts.h"
-#include "core/plan/spec_lanes.h"
 #include "core/plan/range.h"
 #include "core/plan/rows.h"
 

@@ -192,7 +192,7 @@ static void run_step(const bp_trainer *trainer, const bp_trainer_batch *batch,
     outcome->skipped = result->skip != 0;
 }
 
-/* Finite and not below 0, by its bits: comparisons of doubles take 400 bytes of a small core. */
+/* Finite and not below 0, by its bits: 16 bytes less than comparisons on a Cortex-M7. */
 static bool is_weight(double weight)
 {
     uint64_t bits;

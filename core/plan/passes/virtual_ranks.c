@@ -2,7 +2,7 @@
 /* Trees of gradients over virtual ranks, and what ranks exchange of them. */
 #include "core/plan/passes/virtual_ranks.h"
 #include "core/plan/passes/token_lanes.h"
-#include "core/plan/spec_lanes.h"
+#include "core/plan/parts.h"
 
 #include "core/plan/adapter.h"
 #include "core/plan/compile_private.h"
