@@ -256,7 +256,7 @@ bp_status data_check_lengths(const data_files *files, session *s)
     if (sources > 0) {
         output_print(stderr,
                      "bedplate: %s: %" PRIu64 " of %" PRIu64 " sources are longer than "
-                     "--max-source-length %u: their ends are cut\n",
+                     "--max-source-length %u: all but their beginning and last token is cut\n",
                      source->name, sources, source->examples, s->spec.source);
     }
     if (longer > 0) {
