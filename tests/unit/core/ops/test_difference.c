@@ -85,11 +85,21 @@ static void a_number_that_is_none_has_no_distance(void **state)
     done();
 }
 
+static void bytes_beside_operands_count(void **state)
+{
+    (void)state;
+    make(BP_F32);
+    c.image[c.image_bytes - 1] ^= 1;
+    assert_false(kernel_case_same(&c, right, "a guard"));
+    done();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(places_and_units_are_found),
         cmocka_unit_test(a_number_that_is_none_has_no_distance),
+        cmocka_unit_test(bytes_beside_operands_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
