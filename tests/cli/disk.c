@@ -54,7 +54,7 @@ static int moved(int fd, int way, size_t size)
         const double seconds = (double)size / atof(rate);
         const struct timespec rest = {(time_t)seconds,
                                       (long)((seconds - (double)(time_t)seconds) * 1e9)};
-        nanosleep(&rest, NULL);
+        nanosleep(&rest, NULL); /* no wait: so slow is this disk */
     }
     return fault(way == READS ? "read" : "write") && after != NULL &&
            number >= strtoull(after, NULL, 10);

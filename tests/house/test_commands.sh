@@ -165,26 +165,84 @@ while IFS= read -r row; do
         ;;
     esac
 done <$table
-# Tests wait for a state, by one function (tests/cli/lib.sh), which says so where it did not come.
-slept() { (cd "${1:-.}" && grep -rnw sleep tests --include='*.sh' --include='*.py' | grep -v '# no wait: \|^tests/cli/lib.sh:\|^tests/house/test_commands.sh:'); }
-found=$(slept)
+# Tests wait for a state, by one function (tests/cli/lib.sh), which says so where it did not come; a busy machine is no
+# failure. What depends on a time has its reason beside it, or in a comment on the line above: `no wait: ` where nothing is decided by how
+# long something takes, `limit: ` where it is: what is compared takes ten times as long where something is wrong.
+hasty() {
+    (cd "${1:-.}" && find tests -type f \( -name '*.sh' -o -name '*.py' -o -name '*.[ch]' \) ! -path 'tests/gpu/*' \
+        ! -path tests/cli/lib.sh ! -path tests/house/test_commands.sh | LC_ALL=C sort | xargs awk '
+        FNR == 1 { before = "" }
+        # Waits of a length, and times that are compared.
+        function waits(line) {
+            if (FILENAME ~ /\.[ch]$/) return line ~ /(^|[^a-z_])(nanosleep|usleep|sleep|nap|alarm|setitimer|sched_yield)\(/ &&
+                line !~ /^static/ || line ~ /tv_n?sec - .*</
+            return line ~ /(^|[^A-Za-z_-])sleep([^A-Za-z_=-]|$)/ || line ~ /SECONDS - [a-z]+(\)+ -l[te]| <)|date \+%s|EPOCH(REALTIME|SECONDS)/ ||
+                line ~ /total_seconds.*[<>] [0-9]/
+        }
+        # An end that comes soon: of a command after less than ten minutes, by an option after less than one.
+        function ends(line) {
+            if (FILENAME ~ /\.[ch]$/) return line ~ /timeout -s [A-Z]+ ([0-9]*\.[0-9]+|[0-9]|[1-9][0-9]|[1-5][0-9][0-9]) /
+            return line ~ /timeout (-[a-z] [A-Z0-9]+ |--[a-z-]+ |-s "[^"]*" )*([0-9]*\.[0-9]+|[0-9]|[1-9][0-9]|[1-5][0-9][0-9])[s ]/ && line !~ /-timeout/ ||
+                line ~ /--(time-limit|storage-patience|silence-limit|step-limit|reward-timeout)[ =]([1-9]|[1-5][0-9]|0?\.[0-9]+)s?([^0-9hm.]|$)/
+        }
+        # A state that goes by: old checkpoints are removed while a script has no turn.
+        function passes(line) { return line ~ /wait_for .* -[defs] [^ ]*checkpoint-[$0-9]/ }
+        (waits($0) || ends($0) || passes($0)) && $0 !~ /(no wait|limit): / && before !~ /^ *(#|\/\*).*(no wait|limit): / {
+            print FILENAME ":" FNR ":" $0
+        }
+        { before = $0 }')
+}
+found=$(hasty)
 [[ -z $found ]]
-check $? "scripts wait by wait_for alone" "$found"
+check $? "tests wait for states" "$found"
 mkdir -p "$work/sleeps/tests/part"
-printf '%s\n' 'sleep 1' 'sleep "0.$RANDOM" # no wait: a moment' 'asleep 1' >"$work/sleeps/tests/part/test_a.sh"
-printf '%s\n' '    time.sleep(0.1)' >"$work/sleeps/tests/part/b.py"
-[[ $(slept "$work/sleeps" | sort) == 'tests/part/b.py:1:    time.sleep(0.1)'$'\n''tests/part/test_a.sh:1:sleep 1' ]]
-check $? "a wait for a time is seen, in the shell and in Python" "$(slept "$work/sleeps")"
-# A busy machine is no failure: where a test compares a time it says beside it what takes longer than its limit.
-timed() { (cd "${1:-.}" && grep -rnE 'SECONDS - [a-z]+(\)+ -l[te]| <)|date \+%s|tv_n?sec - .*<' tests --include='test_*.sh' --include='test_*.c' | grep -v '[#*] limit: \|^tests/house/test_commands.sh:'); }
-found=$(timed)
-[[ -z $found ]]
-check $? "times that tests compare have a limit that says why" "$found"
-printf '%s\n' '[[ $((SECONDS - began)) -lt 20 ]]' '[[ $((SECONDS - began)) -lt 20 ]] # limit: a fault takes 200' 'check "$((SECONDS - began)) s"' \
-    '((SECONDS - began < 5))' 'now=$(date +%s%N)' >"$work/sleeps/tests/part/test_a.sh"
-echo '    assert_true(ended.tv_sec - began.tv_sec < 5);' >"$work/sleeps/tests/part/test_a.c"
-[[ $(timed "$work/sleeps" | cut -d: -f1,2 | sort | tr '\n' ' ') == 'tests/part/test_a.c:1 tests/part/test_a.sh:1 tests/part/test_a.sh:4 tests/part/test_a.sh:5 ' ]]
-check $? "a time that is compared is seen, in the shell and in C" "$(timed "$work/sleeps")"
+# seen FILE WANTED: one line of the input each; those that are seen are the WANTED, by number.
+seen() {
+    cat >"$work/sleeps/tests/part/$1"
+    out=$(hasty "$work/sleeps" | cut -d: -f2 | paste -sd ' ')
+    [[ $out == "$2" ]]
+    check $? "$1: what depends on a time is seen" "found $out, expected $2"
+    rm "$work/sleeps/tests/part/$1"
+}
+seen test_a.sh '1 4 6 8 9 11 14 16 17 23' <<'END'
+sleep 1
+sleep "0.$RANDOM" # no wait: a moment
+asleep 1
+[[ $((SECONDS - began)) -lt 20 ]]
+[[ $((SECONDS - began)) -lt 20 ]] # limit: a fault takes 200
+((SECONDS - began < 5))
+check "$((SECONDS - began)) s"
+now=$(date +%s%N)
+took=$((${EPOCHREALTIME/./} - began))
+
+timeout -k 5 30 "$program" train
+timeout -k 5 1200 "$program" train
+timeout 600 "$program" train
+timeout --preserve-status -s INT 0.3 "$program"
+run train --time-limit 11h30m --storage-patience 60s --step-limit 600
+run train --storage-patience 2s
+run train --silence-limit 4 "$@"
+# limit: it ends by it
+run train --reward-timeout 5s --quiet
+run train --reward-timeout 5s --quiet # limit: it ends by it
+# limit: it ends by it
+run train --step-limit 3
+wait_for 120 '[[ -e $work/out/checkpoint-4 ]]' "$pid"
+wait_for 120 'compgen -G "$work/out/checkpoint-*" >/dev/null' "$pid"
+END
+seen b.py '1' <<'END'
+    time.sleep(0.1)
+    time.sleep(0.1)  # no wait: a moment
+END
+seen test_a.c '1 2 6 7' <<'END'
+    assert_true(ended.tv_sec - began.tv_sec < 5);
+    nanosleep(&span, NULL);
+    nanosleep(&span, NULL); /* no wait: between two looks */
+static void nap(long ms)
+    catnap(10);
+    nap(10);
+    setitimer(ITIMER_REAL, &soon, NULL);
+END
 waited() { (. tests/cli/lib.sh; wait_for "$@"; echo $?); }
 n=0
 at=$(waited 600 '((++n > 2))') && gone=$(wait; true & ended=$!; wait; waited 600 false $ended) && late=$(waited 1 'false')

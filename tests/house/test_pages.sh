@@ -72,7 +72,7 @@ page_blocks() { # PAGE
         *)
             wanted=0
             [[ $mark != exit:* ]] || wanted=${mark#exit: }
-            printf 'Hello\nTell me more.\n' | timeout 300 bash -e "$block" >"$folder/out" 2>&1
+            printf 'Hello\nTell me more.\n' | timeout 1200 bash -e "$block" >"$folder/out" 2>&1
             code=$?
             if [[ $code -eq $wanted ]]; then passed=$((passed + 1)); else
                 failed=$((failed + 1))

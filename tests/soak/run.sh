@@ -20,7 +20,7 @@ steps=${SOAK_STEPS:-4000}
 line() { # DIRECTORY: the command, always the same but for where the output goes
     "$build/bedplate" train --model tiny --data "$work/text" --validation-split 0.1 --max-seq-length 16 \
         --per-device-train-batch-size 2 --max-steps "$steps" --save-steps 60 --eval-steps 200 --logging-steps 20 \
-        --threads 1 --quiet --json --resume auto --storage-patience 30s --stop-when "$work/enough" --keep-best \
+        --threads 1 --quiet --json --resume auto --storage-patience 60s --stop-when "$work/enough" --keep-best \
         --report-to tensorboard --metrics "$work/run.prom" --output-dir "$1"
 }
 digest_of() { grep -o '"state_digest": "[0-9a-f]*"' "$1" | tail -1; }
@@ -59,6 +59,13 @@ deal() {
 }
 # A save that is tried while the disk takes nothing is told; `failures` counts the lines of all starts.
 failures() { grep -c 'could not be written\|free space' "$work/err"; }
+eval "$(sed -n '/^wait_for() {/,/^}/p' "$(dirname "$0")/../cli/lib.sh")"
+# tried FAILURES: until a save has failed, has succeeded after all, or the process has ended.
+tried() {
+    local was
+    was=$(newest "$work/disk/run")
+    wait_for 120 '[[ $(failures) -gt $1 || $(newest "$work/disk/run") != "$was" ]]' "$job"
+}
 # One trouble for the process $job; it may end it.
 trouble() {
     local kind before last
@@ -86,8 +93,7 @@ trouble() {
         head -c 1G /dev/zero >"$work/disk/filler"
         kill -USR1 "$job"
         pause
-        [[ $((RANDOM % 2)) -eq 0 ]] && kill -KILL "$job"
-        pause
+        if [[ $((RANDOM % 2)) -eq 0 ]]; then kill -KILL "$job" && pause; else tried "$before"; fi
         [[ $(failures) -gt $before ]] && count full
         rm -f "$work/disk/filler"
         ;;
@@ -96,8 +102,7 @@ trouble() {
         touch "$SOAK_READONLY"
         kill -USR1 "$job"
         pause
-        [[ $((RANDOM % 3)) -eq 0 ]] && kill -KILL "$job"
-        pause
+        if [[ $((RANDOM % 3)) -eq 0 ]]; then kill -KILL "$job" && pause; else tried "$before"; fi
         [[ $(failures) -gt $before ]] && count readonly
         rm -f "$SOAK_READONLY"
         ;;
@@ -154,6 +159,7 @@ good() {
 rounds=0
 failed=0
 starts=0
+# limit: as long as was asked for
 while [[ $rounds -eq 0 || $((SECONDS - began)) -lt $limit ]] || { ! all_met && [[ $rounds -lt 20 ]]; }; do
     RANDOM=$SEED_NOW
     mount -t tmpfs -o size=$((bytes * 6)) none "$work/disk" || exit 1

@@ -146,6 +146,6 @@ int fsync(int file)
     if (real == NULL) {
         *(void **)&real = dlsym(RTLD_NEXT, "fsync");
     }
-    nanosleep(&pause, NULL);
+    nanosleep(&pause, NULL); /* no wait: so slow is this storage */
     return trouble_readonly(file) ? -1 : real(file);
 }

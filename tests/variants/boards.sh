@@ -101,7 +101,7 @@ run_there() {
     qemu-*) emulator=("$1" ./example) ;;
     mps*) emulator=(qemu-system-arm -M "$1" -nographic -semihosting-config "enable=on,target=native" -kernel ./example) ;;
     esac
-    (cd "$2" && timeout 400 "${emulator[@]}" </dev/null 2>&1)
+    (cd "$2" && timeout 4000 "${emulator[@]}" </dev/null 2>&1)
 }
 
 # too_small CORE: the keyword spotting's trainer for boards with too little memory: the linker says what lacks, in the

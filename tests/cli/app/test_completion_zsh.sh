@@ -10,7 +10,7 @@ asker=$PWD/tests/cli/app/complete.zsh
 # shellcheck disable=SC2317
 offered() {
     mkdir "$work/functions" && cp "$work/script" "$work/functions/_bedplate"
-    timeout 60 zsh -f "$asker" "$work/functions" "$@"
+    timeout 600 zsh -f "$asker" "$work/functions" "$@"
 }
 shell_cases
 finish

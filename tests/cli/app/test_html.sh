@@ -7,7 +7,7 @@
 browser=$(command -v chromium || command -v chromium-browser || true)
 [[ -n $browser ]] || echo "skipped: chromium is not here: widths of pages"
 dom() { # URL: what a browser makes of it
-    timeout 120 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --allow-file-access-from-files \
+    timeout 600 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --allow-file-access-from-files \
         --enable-logging=stderr --v=0 --host-resolver-rules='MAP * ~NOTFOUND' --virtual-time-budget=3000 --dump-dom "$1" 2>"$work/browser"
 }
 # page NAME FILE: what each page must be. Its text is left in $text, and what its script does in $shown.

@@ -133,7 +133,7 @@ for name in "${!row[@]}"; do
         ln -s /proc/self/fd/1 "$work/stream"
         kind=$(stat -c %F "$work/$case")$(stat -Lc %F "$work/${case#to-}")
         read -ra words <<<"${row[$name]//@/$work/$case}"
-        timeout 60 "$program" "${words[@]}" >"$work/out" 2>"$work/said"
+        timeout 600 "$program" "${words[@]}" >"$work/out" 2>"$work/said"
         code=$?
         [[ ($code -ne 0 && $code -ne 124) || $name == *logging-dir ]]
         check $? "$name on $case is refused (exit $code)" "$(cat "$work/said")"

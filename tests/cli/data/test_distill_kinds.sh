@@ -180,13 +180,14 @@ expect 2 'distill: the run has no teacher' replay "$work/untaught.run" --all --d
 expect 0 '^2 of 2 steps proven' replay "$work/untaught.run" --all
 
 # Ranks are processes with a file each: by the same name another one is told, and the same one may lie elsewhere.
-port=$((20000 + $$ % 20000))
+port=$((10000 + $$ % 400 * 40))
+export TORCHELASTIC_RUN_ID=$$.$RANDOM # others who test beside this one may come to the same port
 pair() {
     local rank codes='' pids=()
     port=$((port + 20))
     rm -rf "$work/ranks"
     for rank in 0 1; do
-        MASTER_ADDR=127.0.0.1 MASTER_PORT=$port RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank timeout -k 5 120 "$program" train --model tiny \
+        MASTER_ADDR=127.0.0.1 MASTER_PORT=$port RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank timeout -k 5 1200 "$program" train --model tiny \
             "${shape[@]}" --max-steps 2 --per-device-train-batch-size 1 --gradient-accumulation-steps 2 --virtual-ranks 2 --threads 1 \
             --output-dir "$work/ranks" --distill "$work/$1.$rank" >"$work/.out.$rank" 2>"$work/.err.$rank" </dev/null &
         pids+=($!)

@@ -350,7 +350,7 @@ no 2 '--temperature: at temperature 0' --temperature 0
 expect 2 '--temperature: the option is for --task grpo' train --model tiny --data "$work/five.jsonl" --temperature 2 \
     --output-dir "$work/n"
 for option in top-entropy-quantile=0.5 num-iterations=2 epsilon=0.1 epsilon-high=0.3 delta=2 mask-truncated-completions slots=2 reward-weights=1 \
-    reward-log=x reward-check=3 reward-timeout=3s reward-on-failure=skip reward-memory-limit=1GiB reward-cpu-limit=3s; do
+    reward-log=x reward-check=3 reward-timeout=60s reward-on-failure=skip reward-memory-limit=1GiB reward-cpu-limit=3s; do
     expect 2 "--${option%=*}: the option is for --task grpo" train --model tiny --data "$work/five.jsonl" "--$option" --output-dir "$work/n"
 done
 no 2 '--reward-model: the option is given twice' --reward-model "$work/warm" --reward-model "$work/toy"
@@ -428,7 +428,7 @@ how=("${how[@]/%regex:*/1}")
 how=("${how[@]/%--max-grad-norm-weights/--seed}")
 how=("${how[@]/%1,0.01/42}")
 no 2 '--reward: the option is needed: --reward NAME' --seed 1
-no 4 'the reward command ended, or said too much, before a hello line' --reward-command 'exit 3' --reward-timeout 5s
+no 4 'the reward command ended, or said too much, before a hello line' --reward-command 'exit 3' --reward-timeout 5s # limit: it ends before
 
 cat >"$work/grader.sh" <<'END'
 echo '{"name": "test", "version": "1"}'

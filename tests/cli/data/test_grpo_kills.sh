@@ -71,7 +71,7 @@ lines() { grep -c '^{"rollout":' "$work/run/record.jsonl" 2>/dev/null; }
 # generated OPTIONS..: killed behind a step, before the command is asked for the next one: most of that time it generates.
 generated() {
     local job tries before asked
-    for ((tries = 0; tries < 20; tries++)); do
+    for ((tries = 0; tries < 200; tries++)); do
         rm -rf "$work/run" "$work/asked"
         "$program" "${how[@]}" "$@" --output-dir "$work/run" >"$work/.out" 2>"$work/.err" &
         job=$!

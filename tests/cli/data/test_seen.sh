@@ -99,17 +99,9 @@ slow=(train --model tiny --data "$work/text" --max-seq-length 16 --threads 1 --q
     --output-dir "$work/again" --replay-every 1)
 "$program" "${slow[@]}" --metrics "$work/again.prom" >/dev/null 2>&1 &
 job=$!
-python3 - "$work/again.prom" <<'P'
-import sys, time
-until, seen = time.time() + 60, set()
-while time.time() < until and not {"training", "replaying"} <= seen:
-    try:
-        text = open(sys.argv[1]).read()
-    except OSError:
-        text = ""
-    seen |= {state for state in ("training", "replaying") if f'state="{state}"}} 1' in text}
-sys.exit(0 if {"training", "replaying"} <= seen else 1)
-P
+for state in replaying training; do
+    wait_for 600 "grep -qs 'state=\"$state\"} 1' $work/again.prom" $job || break
+done
 check $? "the state is seen to be replaying and training" "$(grep '^bedplate_state' "$work/again.prom")"
 kill -TERM $job
 wait $job
@@ -142,14 +134,14 @@ check $? "names are escaped, and curves are there"
 browser=$(command -v chromium || command -v chromium-browser || true)
 if [[ -n $browser ]]; then
     # With all names refused, a request would be an error in the log.
-    timeout 120 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --enable-logging=stderr --v=0 \
+    timeout 600 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --enable-logging=stderr --v=0 \
         --host-resolver-rules='MAP * ~NOTFOUND' --screenshot="$work/page.png" --window-size=1000,2400 \
         "file://$work/page.html" >"$work/browser" 2>&1
     [[ $(stat -c %s "$work/page.png" 2>/dev/null || echo 0) -gt 20000 ]]
     check $? "a browser shows it" "$(tail -3 "$work/browser")"
     ! grep -qE 'CONSOLE|net::ERR|Refused to' "$work/browser"
     check $? "without an error" "$(grep -E 'CONSOLE|net::ERR|Refused to' "$work/browser")"
-    timeout 120 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --dump-dom "file://$work/page.html" >"$work/dom" 2>/dev/null
+    timeout 600 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --dump-dom "file://$work/page.html" >"$work/dom" 2>/dev/null
     [[ $(grep -o '<h2>' "$work/dom" | wc -l) -ge 8 ]]
     check $? "and sees every section"
 else

@@ -98,7 +98,7 @@ wait $job
 [[ $? -eq 138 && $(cat "$work/requeued") == 'requeue 77' && -n $(ls -d "$work/a run"/checkpoint-*) ]]
 check $? "USR1 saves, and the job comes again" "$(cat "$work/.err")"
 rm -rf "$work/a run"
-slurm --max-steps 10000000 --time-limit 1s
+slurm --max-steps 10000000 --time-limit 1s # limit: it ends by it
 (batch)
 [[ $? -eq 0 && $(cat "$work/requeued") == 'requeue 77' ]]
 check $? "the time limit as well" "$(cat "$work/.err")"

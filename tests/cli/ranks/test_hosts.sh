@@ -44,10 +44,10 @@ sixty=$(json state_digest)
 
 began=$SECONDS
 (
-    wait_for 120 '[[ -e $work/run/checkpoint-10 ]]'
+    wait_for 120 '[[ $(compgen -G "$work/run/checkpoint-*" | wc -l) -ge 2 ]]'
     hosts_cut
 ) &
-hosts --max-steps 300 --silence-limit 3
+hosts --max-steps 300 --silence-limit 4 # limit: a hundred times a rank's interval; behind a cut cable nobody says more
 # On a busy machine the launcher may see first that its own daemon beyond the cable is gone, and ends with a code
 # of its own (205); that the ranks ended with 10 is then in what it says of their call of MPI_Abort.
 [[ $code -ne 10 && $err == *'lost communication with a remote daemon'* && $err == *'with errorcode 10.'* ]] && code=10

@@ -89,12 +89,13 @@ check $? "stopped on four ranks, resumed on two: the same record" "$out$err"
 
 # Processes that meet by TCP, and under mpirun.
 port=$((10000 + $$ % 400 * 40))
+export TORCHELASTIC_RUN_ID=$$.$RANDOM # others who test beside this one may come to the same port
 tcp() {
     local size=$1 rank pids=()
     shift
     port=$((port + 20))
     for ((rank = 0; rank < size; rank++)); do
-        MASTER_ADDR=127.0.0.1 MASTER_PORT=$port RANK=$rank WORLD_SIZE=$size LOCAL_RANK=$rank timeout -k 5 240 \
+        MASTER_ADDR=127.0.0.1 MASTER_PORT=$port RANK=$rank WORLD_SIZE=$size LOCAL_RANK=$rank timeout -k 5 1200 \
             "$program" "$@" >"$work/.out.$rank" 2>"$work/.err.$rank" </dev/null &
         pids+=($!)
     done
@@ -113,7 +114,7 @@ for size in 2 4; do
 done
 if command -v mpirun >/dev/null; then
     rm -rf "$work/run"
-    timeout -k 5 300 mpirun --oversubscribe -n 2 "$program" "${how[@]}" --reward 'regex:[a-m]' --threads 1 --output-dir "$work/run" >"$work/.out" 2>&1 </dev/null
+    timeout -k 5 1200 mpirun --oversubscribe -n 2 "$program" "${how[@]}" --reward 'regex:[a-m]' --threads 1 --output-dir "$work/run" >"$work/.out" 2>&1 </dev/null
     code=$?
     [[ $code -eq 0 ]] && cmp -s "$work/one/record.jsonl" "$work/run/record.jsonl"
     check $? "2 ranks under mpirun: the same record" "$(cat "$work/.out")"
@@ -124,7 +125,7 @@ fi
 # A command that rank 0 cannot start, or that fails, ends all ranks with one message and the state saved.
 for fabric in none threads:4; do
     rm -rf "$work/run"
-    expect 4 'the reward command ended, or said too much, before a hello line' "${how[@]}" --fabric $fabric --reward-command 'exit 3' --reward-timeout 5s --output-dir "$work/run"
+    expect 4 'the reward command ended, or said too much, before a hello line' "${how[@]}" --fabric $fabric --reward-command 'exit 3' --reward-timeout 5s --output-dir "$work/run" # limit: it ends before
     rm -rf "$work/run"
     LAST=50 expect 4 'the reward command ended' "${how[@]}" --fabric $fabric --reward-command "bash $work/grader.sh" --output-dir "$work/run"
     [[ $err == *'step 1 is saved'* ]]
@@ -134,7 +135,7 @@ done
 cmp -s "$work/said.none" "$work/said.threads:4"
 check $? "four ranks say what one says" "$err"
 rm -rf "$work/run"
-tcp 2 "${how[@]}" --reward-command 'exit 3' --reward-timeout 5s --output-dir "$work/run"
+tcp 2 "${how[@]}" --reward-command 'exit 3' --reward-timeout 5s --output-dir "$work/run" # limit: it ends before
 [[ $codes == "4 4 " ]]
 check $? "processes end with the same exit code" "$codes$err"
 finish

@@ -13,13 +13,14 @@ train=(train --model "$work" --data "$work/text" --max-seq-length 4 --per-device
     --gradient-accumulation-steps 4 --virtual-ranks 4 --threads 1 --json --output-dir "$work/run")
 # Below what the system gives away by itself, and each start has ports of its own.
 port=$((10000 + $$ % 400 * 40))
+export TORCHELASTIC_RUN_ID=$$.$RANDOM # others who test beside this one may come to the same port
 
 # one RANK SIZE COMMAND..: one of these processes; its streams are in $work/.out.RANK and .err.RANK.
 one() {
     local rank=$1 size=$2
     shift 2
     MASTER_ADDR=${address-127.0.0.1} MASTER_PORT=$port RANK=$rank WORLD_SIZE=$size LOCAL_RANK=$rank \
-        timeout -k 5 240 "$@" >"$work/.out.$rank" 2>"$work/.err.$rank" </dev/null
+        timeout -k 5 1200 "$@" >"$work/.out.$rank" 2>"$work/.err.$rank" </dev/null
 }
 
 # ranks SIZE COMMAND..: all of them; exit codes in $codes, what was said in $said, rank 0's in $out.
@@ -106,12 +107,12 @@ ranks 2 "$program" "${train[@]}" --data "$work/none" --max-steps 2
 check $? "no data anywhere: $codes" "$err"
 rm -f "$work"/.err.* "$work"/.out.*
 port=$((port + 20))
-one 0 2 "$program" "${train[@]}" --max-steps 2 --step-limit 2 & pids=($!)
+one 0 2 "$program" "${train[@]}" --max-steps 2 --step-limit 2 & pids=($!) # limit: nobody comes
 gathered
 ends 10 "rank 1 by 127.0.0.1 port $port: a rank did not come in time" "a rank that does not come"
 port=$((port + 20))
-one 0 2 "$program" "${train[@]}" --max-steps 100000 --silence-limit 3 & pids=($!)
-one 1 2 "$program" "${train[@]}" --max-steps 100000 --silence-limit 3 & other=$!
+one 0 2 "$program" "${train[@]}" --max-steps 100000 --silence-limit 60 & pids=($!)
+one 1 2 "$program" "${train[@]}" --max-steps 100000 --silence-limit 60 & other=$!
 wait_for 120 "grep -qs '\"step\":2' $work/run/record.jsonl" $other
 kill -9 "$(pgrep -P "$(pgrep -P $other timeout)")"
 gathered
@@ -127,8 +128,8 @@ like_one "0 0 " "ranks that know a secret"
 for form in "$work/another" ""; do
     rm -f "$work"/.err.* "$work"/.out.*
     port=$((port + 20))
-    one 0 2 "$program" "${train[@]}" --max-steps 2 --step-limit 3 --fabric-secret "$work/secret" & pids=($!)
-    one 1 2 "$program" "${train[@]}" --max-steps 2 --step-limit 3 ${form:+--fabric-secret "$form"} & pids+=($!)
+    one 0 2 "$program" "${train[@]}" --max-steps 2 --step-limit 10 --fabric-secret "$work/secret" & pids=($!) # limit: a hundred times what it takes to meet
+    one 1 2 "$program" "${train[@]}" --max-steps 2 --step-limit 10 ${form:+--fabric-secret "$form"} & pids+=($!) # limit: likewise
     gathered
     [[ $codes == "10 10 " && $said == *"rank 1 by 127.0.0.1 port $port: a rank did not come in time, and one that came has another secret (--fabric-secret)"* ]]
     check $? "a rank with ${form:-no} secret of another kind: $codes" "$err"

@@ -93,9 +93,10 @@ check $? "2 ranks of a sample, then 1" "$digest, right would be $right; $err"
 trained one "${four[@]}" --virtual-sequence-ranks 2 --virtual-ranks 2
 right=$digest
 port=$((10000 + $$ % 400 * 40))
+export TORCHELASTIC_RUN_ID=$$.$RANDOM # others who test beside this one may come to the same port
 rm -rf "$work/run"
 for rank in 0 1 2 3; do
-    MASTER_ADDR=127.0.0.1 MASTER_PORT=$port RANK=$rank WORLD_SIZE=4 LOCAL_RANK=$rank timeout -s KILL 240 "$program" \
+    MASTER_ADDR=127.0.0.1 MASTER_PORT=$port RANK=$rank WORLD_SIZE=4 LOCAL_RANK=$rank timeout -s KILL 1200 "$program" \
         "${train[@]}" "${four[@]}" --sequence-ranks 2 >"$work/.out.$rank" 2>"$work/.err.$rank" </dev/null &
 done
 wait

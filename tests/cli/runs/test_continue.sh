@@ -70,7 +70,7 @@ whole=$(json state_digest)
 ("$program" "${common[@]}" --output-dir "$work/killed" --max-steps 4000 --continue-from "$from" --save-steps 50 >/dev/null 2>&1 &
     echo $! >"$work/pid"
     wait)&
-wait_for 300 '[[ -d $work/killed/checkpoint-50 ]]'
+wait_for 300 'compgen -G "$work/killed/checkpoint-*" >/dev/null'
 kill -9 "$(cat "$work/pid")" 2>/dev/null
 wait
 rm -rf "$work"/killed/checkpoint-[2-9]?? "$work"/killed/checkpoint-????

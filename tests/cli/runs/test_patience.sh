@@ -14,7 +14,7 @@ whole=$(json state_digest)
 limited() {
     local dir=$1
     shift
-    (ulimit -f 400 && exec timeout 300 "$program" "${train[@]}" --output-dir "$dir" "$@") >"$work/.out" 2>"$work/.err" </dev/null
+    (ulimit -f 400 && exec timeout 1200 "$program" "${train[@]}" --output-dir "$dir" "$@") >"$work/.out" 2>"$work/.err" </dev/null
     code=$?
     out=$(cat "$work/.out")
     err=$(cat "$work/.err")
@@ -24,7 +24,7 @@ forms=("" "--fabric threads:2 --shard parameters")
 for form in "${forms[@]}"; do
     rm -rf "$work/run"
     # shellcheck disable=SC2086
-    limited "$work/run" --storage-patience 2s $form
+    limited "$work/run" --storage-patience 2s $form # limit: it ends by it
     [[ $code -eq 6 && $(grep -c 'postponed; training continues' "$work/.err") -ge 1 && $(json steps) -le 400 ]]
     check $? "files that may not grow: 6 when the patience is over, and not before (exit $code) $form" "$err"
     [[ -z $(ls -d "$work"/run/tmp-* "$work"/run/checkpoint-* 2>/dev/null) ]]
@@ -37,7 +37,7 @@ for form in "${forms[@]}"; do
     rm -rf "$work/run"
     : >"$work/.err" # what the run before said is no word of this one
     # shellcheck disable=SC2086
-    (ulimit -S -f 400 && exec timeout 300 "$program" "${train[@]}" --output-dir "$work/run" --storage-patience 60s $form) \
+    (ulimit -S -f 400 && exec timeout 1200 "$program" "${train[@]}" --output-dir "$work/run" --storage-patience 60s $form) \
         >"$work/.out" 2>"$work/.err" </dev/null &
     shell=$!
     wait_for 120 'grep -q postponed "$work/.err"' $shell
@@ -62,7 +62,7 @@ cat >"$work/full.sh" <<'S'
 disk=$1 err=$3.err copy=$3
 mount -t tmpfs -o size="$2" none "$disk" || exit 99
 shift 3
-timeout -k 5 300 "$@" >"$copy.out" 2>"$err" </dev/null &
+timeout -k 5 1200 "$@" >"$copy.out" 2>"$err" </dev/null &
 job=$!
 wait_for 120 '[[ -s $disk/run/record.jsonl ]]' $job
 cat /dev/zero >"$disk/other" 2>/dev/null
@@ -93,7 +93,7 @@ for name in mpirun.openmpi mpirun.mpich; do
         [[ $code -eq 0 && $(json state_digest) == "$whole" && $(json save_failures) -ge 1 && -d $work/copy/checkpoint-400 ]]
         check $? "$name: rank 0 postpones, and all go on (exit $code) $form" "$(cat "$work/copy.err")"
         expect 0 'valid, state digest' verify "$work/copy"
-        STAYS=1 "${full[@]}" --storage-patience 1s
+        STAYS=1 "${full[@]}" --storage-patience 1s # limit: it ends by it
         code=$?
         [[ $code -eq 6 && $(grep -c 'postponed; training continues' "$work/copy.err") -ge 1 ]]
         check $? "$name: 6 when the patience is over (exit $code) $form" "$(cat "$work/copy.err")"

@@ -48,17 +48,20 @@ expect 0 '' "${train[@]}" --output-dir "$work/stop7" --resume
 same stop7 "continued after its end"
 
 # verifies record-1.4186
-# Killed at random, over and over, by the signal that nobody can catch: within one and a half times what a run takes
-# here and now, however slow that is.
+# Killed at random, over and over, by the signal that nobody can catch: every third time at any moment from the start on, else
+# a moment after it has begun and written some more lines, however slow the machine; one that is over by then begins anew.
 RANDOM=7
-began=$EPOCHREALTIME
-expect 0 '' "${train[@]}" --output-dir "$work/timed"
-whole_us=$((${EPOCHREALTIME/[.,]/} - ${began/[.,]/}))
+lines() { cat "$work/kill/record.jsonl" 2>/dev/null | wc -l; }
 for ((i = 0; i < rounds; i++)); do
+    [[ $(tail -1 "$work/kill/record.jsonl" 2>/dev/null) != *'"end"'* ]] || rm -rf "$work/kill"
+    begun=$(grep -sc '"event":"\(start\|resume\)"' "$work/kill/events.jsonl")
     "$program" "${train[@]}" --output-dir "$work/kill" --resume >/dev/null 2>&1 &
     pid=$!
-    after=$((whole_us * (RANDOM % 150) / 100))
-    sleep "$(printf '%d.%06d' $((after / 1000000)) $((after % 1000000)))" # no wait: a moment
+    if ((i % 3 != 0)); then
+        more=$(($(lines) + RANDOM % 4))
+        wait_for 120 '[[ $(grep -sc "\"event\":\"\(start\|resume\)\"" "$work/kill/events.jsonl") -gt ${begun:-0} && $(lines) -ge $more ]]' $pid
+    fi
+    sleep "0.0$((RANDOM % 6))" # no wait: a moment
     kill -9 $pid 2>/dev/null
     wait $pid 2>/dev/null
 done

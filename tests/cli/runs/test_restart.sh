@@ -14,7 +14,7 @@ awk 'BEGIN { for (i = 0; i < 300; i++) print i, "bottles of", (i * i) % 7 ? "ale
 ${CC:-cc} -shared -fPIC -O1 -o "$work/reads.so" tests/fault/reads.c -ldl 2>"$work/.err"
 check $? "builds what makes reads fail" "$(cat "$work/.err")"
 train=(train --model tiny --data "$work/text" --max-seq-length 16 --per-device-train-batch-size 2 --max-steps 7 --save-steps 2
-    --threads 1 --quiet --json --save-total-limit 0 --storage-patience 1s --output-dir)
+    --threads 1 --quiet --json --save-total-limit 0 --storage-patience 1s --output-dir) # limit: it ends by it, or does not
 run "${train[@]}" "$work/whole" --stop-at-step 6
 whole=$(json state_digest)
 run "${train[@]}" "$work/good" --stop-at-step 5

@@ -107,6 +107,7 @@ case $BUILD in
 *)
     rm -rf "$work/k"
     began=$(date +%s%N) # limit: ten times its time, without one it has ten million steps
+    # limit: it ends by it
     SOAK_SLOW=200 LD_PRELOAD=$work/slow.so "$program" "${common[@]}" --max-steps 10000000 --time-limit 5s --logging-steps 100000 --json \
     --output-dir "$work/k" >"$work/.out" 2>"$work/.err"
     code=$?

@@ -79,7 +79,7 @@ start "$work/other" --data "$work/text"
 mv "$work/other/record.jsonl" "$work/other/kept"
 echo mine >"$work/other/record.jsonl"
 kill -HUP $job
-steps_pass 3
+steps_pass 8
 ends 143 "a run with another file in the place of its record"
 [[ $(<"$work/other/record.jsonl") == mine && $(wc -l <"$work/other/kept") -gt 5 ]]
 check $? "leaves that file, and goes on where its own is" "$(tail -3 "$work/.err")"

@@ -21,7 +21,7 @@
 #include "device/fabric/tcp.h"
 #include "tests/fixtures/fabric_case.h"
 
-#define LONG_WAIT 60000 /* ms: no case ends by it */
+#define LONG_WAIT 600000 /* ms: no case ends by it */
 
 static const char *self; /* this program */
 
@@ -99,7 +99,22 @@ static void case_leaves(void)
 static void nap(unsigned ms)
 {
     const struct timespec span = {ms / 1000, (long)(ms % 1000) * 1000000};
-    nanosleep(&span, NULL);
+    nanosleep(&span, NULL); /* no wait: its callers give the reason */
+}
+
+/* Whether a process has been stopped; one that is gone is no case of it. */
+static bool stands_still(pid_t process)
+{
+    char name[64], state[512] = "";
+    snprintf(name, sizeof name, "/proc/%ld/stat", (long)process);
+    FILE *file = fopen(name, "r");
+    const size_t got = file != NULL ? fread(state, 1, sizeof state - 1, file) : 0;
+    state[got] = '\0';
+    if (file != NULL) {
+        fclose(file);
+    }
+    const char *end = strrchr(state, ')'); /* of its name */
+    return got == 0 || (end != NULL && end[1] != '\0' && end[2] == 'T');
 }
 
 /* Rank 1 is stopped for a while and goes on: nobody is lost. */
@@ -109,7 +124,10 @@ static void case_pauses(void)
     if (world.rank == 1) {
         pid_t me = getpid();
         if (fork() == 0) {
-            nap(1200);
+            while (!stands_still(me)) {
+                nap(1); /* no wait: between two looks */
+            }
+            nap(1200); /* no wait: how long it stands still, less than silence_ms */
             kill(me, SIGCONT);
             _exit(0);
         }
@@ -146,7 +164,7 @@ static void case_hangs(void)
     bp_mpi_world_note(&world, 7);
     agree(17);
     while (world.rank == 1) {
-        nap(1000);
+        nap(1000); /* no wait: for ever */
     }
     begin(BP_FABRIC_ALL_GATHER, 0, 0, 5);
     wait_for(5);
@@ -167,7 +185,7 @@ static void case_abandons(void)
     pthread_t other;
     agree(17);
     while (world.rank == 2 && bp_fabric_mpi.check(rank.context, NULL) == BP_OK) {
-        nap(10);
+        nap(10); /* no wait: between two looks */
     }
     begin(BP_FABRIC_EXCHANGE, 0, 0, 5);
     const bool abandons = world.rank == 1 && pthread_create(&other, NULL, abandon_main, NULL) == 0;
@@ -348,15 +366,16 @@ static int launch(const launcher_row *launcher, unsigned ranks, const char *name
     char command[768];
     fclose(fopen(said, "w"));
     if (launcher->command != NULL) {
-        snprintf(command, sizeof command, "%s -n %u timeout -s KILL 60 %s %s 2>&1",
+        snprintf(command, sizeof command, "%s -n %u timeout -s KILL 900 %s %s 2>&1",
                  launcher->command, ranks, self, name);
     } else {
         port = port == 0 ? 12000 + (unsigned)getpid() % 500 * BP_TCP_PORTS : port + 1;
         snprintf(command, sizeof command,
                  "{ all=; code=0; for i in $(seq 0 %u); do MASTER_ADDR=127.0.0.1 MASTER_PORT=%u "
-                 "RANK=$i LOCAL_RANK=$i WORLD_SIZE=%u timeout -s KILL 60 %s %s & all=\"$all $!\"; "
+                 "TORCHELASTIC_RUN_ID=%ld RANK=$i LOCAL_RANK=$i WORLD_SIZE=%u "
+                 "timeout -s KILL 900 %s %s & all=\"$all $!\"; "
                  "done; for p in $all; do wait $p || code=$?; done; exit $code; } 2>&1",
-                 ranks - 1, port, ranks, self, name);
+                 ranks - 1, port, (long)getpid(), ranks, self, name);
     }
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);

@@ -313,7 +313,7 @@ static void act_abandon(player *p)
     fabric_case_agree(&p->c);
     if (p->c.rank == 2) {
         while (bp_fabric_threads.check(p->c.context, NULL) == BP_OK) {
-            sched_yield(); /* for the state, however long that takes */
+            sched_yield(); /* no wait: for the state, however long that takes */
         }
     }
     begin(p, BP_FABRIC_EXCHANGE, 0, 0, 5);

@@ -106,7 +106,7 @@ static void interrupt(int signal_number)
             }
         }
     }
-    (void)setitimer(ITIMER_REAL, &soon, NULL);
+    (void)setitimer(ITIMER_REAL, &soon, NULL); /* no wait: at any moment */
 }
 
 /* A signal comes between any two instructions, as an interrupt does. */
@@ -125,7 +125,7 @@ static void an_interrupt_at_any_moment(void **state)
     sensor.hop = WIDE_HOP;
     interrupted = &sensor;
     assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
-    assert_int_equal(setitimer(ITIMER_REAL, &first, NULL), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &first, NULL), 0); /* no wait: at any moment */
     while (interrupts < 1000 && sensor.written < NUMBERS) {
         const bool taken = bp_sensor_window(&sensor, wide_window);
         unanswered = 0;
@@ -138,7 +138,7 @@ static void an_interrupt_at_any_moment(void **state)
             windows++;
         }
     }
-    assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0); /* no wait: the last */
     assert_int_equal(torn, 0);
     assert_true(windows > 100);
     assert_true(sensor.overrun > 0);

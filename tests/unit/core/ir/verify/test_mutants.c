@@ -121,7 +121,8 @@ static void judge_from(job *j, uint32_t index, uint32_t first)
         for (uint32_t i = first; i < j->count; i++) {
             *j->at = i;
             if (taken(index, i)) {
-                alarm(SECONDS_EACH);
+                alarm(SECONDS_EACH); /* limit: a thousand times what one takes; against one without
+                                        end */
                 judge(j, &j->mutants[i], &j->findings[i]);
             }
         }
