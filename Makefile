@@ -250,18 +250,26 @@ endif
 # Sanitized and counted programs are large and many: lld links them in a quarter of the time.
 LINKER := $(if $(filter sanitize sanitize-short mcdc,$(VARIANT)),$(shell command -v ld.lld >/dev/null && echo -fuse-ld=lld))
 LINK = $(call say,"link $@") $(CC) $(OPT) $(EXTRA) $(LINKER) $(filter %.o,$^) $(filter %.a,$^) -o $@
+# What is archived and linked: another list in the same folder (a file that is gone, aarch64-short behind aarch64) makes
+# the archives anew, though no member is newer.
+MEMBERS := $(BUILD)/members
+ifneq ($(strip $(LIBOBJ) $(BINOBJ)),$(strip $(file <$(MEMBERS))))
+$(MEMBERS): force
+endif
+$(MEMBERS):
+	@mkdir -p $(@D) && printf '%s\n' '$(LIBOBJ) $(BINOBJ)' >$@
 # Appending keeps both of two members that have the same name in different folders; D leaves out times and owners.
 # An application's own plan_order is not to be linked in the library's place: what is not bp_ is renamed in the
 # archive, in each member for itself, so that a program still links the members that it uses and no others.
 CROSS := $(patsubst %gcc,%,$(filter-out musl-gcc,$(filter %-gcc,$(CC))))
-$(LIB): $(LIBOBJ)
+$(LIB): $(LIBOBJ) $(MEMBERS)
 	@rm -f $@ $@.new
-	$(call say,"archive $@") ar qcsD $@.new $^
+	$(call say,"archive $@") ar qcsD $@.new $(filter-out $(MEMBERS),$^)
 	@$(CROSS)nm --defined-only -P $@.new 2>/dev/null | \
 	    awk '$$2 ~ /^[A-Z]$$/ && $$1 ~ /^[a-z]/ && $$1 !~ /^bp_/ { print $$1, "bp_private_" $$1 }' | sort -u >$@.names
 	@$(CROSS)objcopy -D --redefine-syms=$@.names $@.new && mv $@.new $@
-$(OBJECTS): $(LIBOBJ)
-	@rm -f $@ && ar qcsTD $@ $^
+$(OBJECTS): $(LIBOBJ) $(MEMBERS)
+	@rm -f $@ && ar qcsTD $@ $(filter-out $(MEMBERS),$^)
 # What the program was built of, in one number: SHA-256 over the list of its sources with theirs.
 SOURCES := $(sort $(LIBSRC) $(BINSRC) $(shell find arena core layers optim device tools/formats \
                   tools/bedplate -name '*.h' -o -name '*.def' -o -name '*.ptx') Makefile)
