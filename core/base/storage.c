@@ -50,6 +50,37 @@ bp_status bp_storage_exists(bp_store *store, const char *path, bool *there, bp_e
                : bp_storage_failed(error, store, "look up", path);
 }
 
+typedef struct sought_name {
+    const char *name;
+    bool listed;
+} sought_name;
+
+static bp_status see_sought(void *user, const char *name)
+{
+    sought_name *sought = user;
+    sought->listed = sought->listed || strcmp(name, sought->name) == 0;
+    return BP_OK;
+}
+
+bp_status bp_storage_holds(bp_store *store, const char *directory, const char *name, bool *there,
+                           bp_error *error)
+{
+    char path[BP_STORE_PATH_MAX];
+    sought_name sought = {.name = name};
+    BP_TRY(bp_storage_join(path, directory, name, error));
+    BP_TRY(bp_storage_exists(store, path, there, error));
+    if (*there) {
+        return BP_OK;
+    }
+    if (store->list(store, directory, see_sought, &sought) != BP_OK) {
+        return bp_storage_exists(store, path, there, error); /* no directory: asked twice */
+    }
+    return sought.listed
+               ? bp_error_set(error, BP_ERR_STORE, "storage",
+                              "the directory lists the name, and it cannot be looked up", path)
+               : BP_OK;
+}
+
 bp_status bp_storage_write_file(bp_store *store, const char *path, const void *bytes, size_t length,
                                 bp_error *error)
 {

@@ -22,6 +22,12 @@ bp_status bp_storage_join(char path[BP_STORE_PATH_MAX], const char *directory, c
 bp_status bp_storage_exists(bp_store *store, const char *path, bool *there,
                             bp_error *error) BP_MUST_CHECK;
 
+/* Whether `directory` (not "") has something of that name. "No" is believed only where the listing
+ * agrees: a name that is listed and not found is BP_ERR_STORE, a passing fault of the medium. Where
+ * there is no listing the name is looked up again. */
+bp_status bp_storage_holds(bp_store *store, const char *directory, const char *name, bool *there,
+                           bp_error *error) BP_MUST_CHECK;
+
 /* Writes a whole file, syncs and closes it. Nothing is retried. */
 bp_status bp_storage_write_file(bp_store *store, const char *path, const void *bytes, size_t length,
                                 bp_error *error) BP_MUST_CHECK;

@@ -103,12 +103,19 @@ bp_status bp_checkpoint_find(const bp_checkpoint_location *location, bp_checkpoi
     if (location->store->exists(location->store, location->directory, &there) != BP_OK) {
         return bp_storage_failed(location->error, location->store, "look up", location->directory);
     }
-    if (!there) {
-        return BP_OK;
-    }
     search s = {.bound = {.any = false}};
+    if (!there) {
+        const bp_status listed =
+            location->store->list(location->store, location->directory, see_newest, &s);
+        return listed == BP_OK
+                   ? bp_error_set(location->error, BP_ERR_STORE, "checkpoint",
+                                  "the directory can be listed, not looked up", location->directory)
+                   : BP_OK;
+    }
     for (;;) {
         s.best.any = false;
+        /* a listing that broke off looks like a whole one: the newest of two counts */
+        BP_TRY(list(location, see_newest, &s));
         BP_TRY(list(location, see_newest, &s));
         if (!s.best.any) {
             return BP_OK;

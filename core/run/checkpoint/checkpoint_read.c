@@ -24,14 +24,14 @@ static bp_status damaged(const bp_safetensors *file, const char *text, const cha
     return status;
 }
 
-/* A file that is not there is damage; one that cannot be looked up, or opened, is the storage's
- * failure and says nothing of the checkpoint. */
-static bp_status checkpoint_there(const bp_checkpoint_location *location, const char *path)
+/* Gives the path of a checkpoint's file. One that is not there is damage; one that cannot be looked
+ * up, or opened, is the storage's failure and says nothing of the checkpoint. */
+static bp_status checkpoint_there(const bp_checkpoint_location *location, const char *checkpoint,
+                                  const char *name, char path[BP_STORE_PATH_MAX])
 {
     bool there;
-    if (location->store->exists(location->store, path, &there) != BP_OK) {
-        return bp_storage_failed(location->error, location->store, "look up", path);
-    }
+    BP_TRY(bp_storage_join(path, checkpoint, name, location->error));
+    BP_TRY(bp_storage_holds(location->store, checkpoint, name, &there, location->error));
     return there ? BP_OK
                  : bp_error_set(location->error, BP_ERR_DATA, "checkpoint",
                                 "a file of the checkpoint is missing", path);
@@ -42,10 +42,8 @@ static bp_status open_files(pair_of_files *files, const bp_checkpoint_location *
 {
     files->location = location;
     files->path = path;
-    BP_TRY(bp_storage_join(files->model_path, path, BP_CHECKPOINT_MODEL, location->error));
-    BP_TRY(bp_storage_join(files->state_path, path, BP_CHECKPOINT_STATE, location->error));
-    BP_TRY(checkpoint_there(location, files->model_path));
-    BP_TRY(checkpoint_there(location, files->state_path));
+    BP_TRY(checkpoint_there(location, path, BP_CHECKPOINT_MODEL, files->model_path));
+    BP_TRY(checkpoint_there(location, path, BP_CHECKPOINT_STATE, files->state_path));
     BP_TRY(bp_safetensors_open(&files->model, location->store, files->model_path, location->scratch,
                                location->scratch_bytes, location->error));
     size_t used = files->model.scratch_used;
@@ -235,9 +233,8 @@ static bp_status check_blob(const pair_of_files *files, const char *name, const 
         return damaged(&files->state, "a further file's name or digest is not allowed", name);
     }
     char path[BP_STORE_PATH_MAX];
-    BP_TRY(bp_storage_join(path, files->path, name, location->error));
     bp_file file;
-    BP_TRY(checkpoint_there(location, path));
+    BP_TRY(checkpoint_there(location, files->path, name, path));
     if (location->store->open_read(location->store, path, &file) != BP_OK) {
         return bp_storage_failed(location->error, location->store, "open", path);
     }
@@ -360,9 +357,8 @@ bp_status bp_checkpoint_read_keys(const bp_checkpoint_location *location, const 
                                   bp_pairs *keys)
 {
     char state_path[BP_STORE_PATH_MAX];
-    BP_TRY(bp_storage_join(state_path, path, BP_CHECKPOINT_STATE, location->error));
     bp_safetensors file;
-    BP_TRY(checkpoint_there(location, state_path));
+    BP_TRY(checkpoint_there(location, path, BP_CHECKPOINT_STATE, state_path));
     BP_TRY(bp_safetensors_open(&file, location->store, state_path, location->scratch,
                                location->scratch_bytes, location->error));
     bp_pair *first;

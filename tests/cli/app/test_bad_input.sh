@@ -189,9 +189,40 @@ full "${train[@]}" --lr-scheduler-type constant --data "$work/text" --output-dir
 check $? "a checkpoint that cannot be written is exit 6 (exit $code)" "$err"
 expect 0 'step 3, valid' verify "$work/disk"
 if [[ -e /dev/full ]]; then
-    "$program" plan --model tiny >/dev/full 2>"$work/.err"
-    [[ $? -eq 6 ]]
-    check $? "output that cannot be written is exit 6" "$(cat "$work/.err")"
+    lost() { # CODE ARGUMENTS..: the output goes nowhere
+        local want=$1
+        shift
+        "$program" "$@" >/dev/full 2>"$work/.err" </dev/null
+        code=$?
+        [[ $code -eq $want ]] && grep -q 'stdout: the output could not be written' "$work/.err"
+        check $? "output that cannot be written is exit $want (exit $code): $*" "$(cat "$work/.err")"
+    }
+    mapfile -t commands < <("$program" --help | sed -n 's/^  bedplate \([a-z]*\) .*/\1/p')
+    [[ ${#commands[@]} -ge 20 ]]
+    check $? "the help lists the commands" "${commands[*]}"
+    for command in "${commands[@]}"; do
+        lost 6 "$command" --help
+        lost 6 "$command" --help all
+        lost 6 help "$command"
+    done
+    lost 6 --help
+    lost 6 --version
+    on=(--model "$work/good" --data "$work/text" --max-seq-length 16)
+    lost 6 plan --model tiny
+    lost 6 plan --model tiny --json
+    lost 6 eval "${on[@]}" --json
+    lost 6 eval "${on[@]}"
+    lost 6 generate --model "$work/good" --prompt a --max-new-tokens 2 --json
+    lost 6 verify "$work/good" --json
+    lost 6 verify "$work/good"
+    lost 6 devices --json
+    lost 6 watch "$work/good" --json
+    lost 6 completion bash
+    lost 6 train --model tiny --print-options
+    short=("${on[@]}" --max-steps 1 --lr-scheduler-type constant --output-dir "$work/unheard")
+    lost 6 train "${short[@]}" --json
+    rm -rf "$work/unheard"
+    lost 0 train "${short[@]}" # what it is for lies in its directory
 fi
 [[ $before == "$(cd "$work/good" && find . -type f -exec md5sum {} + | sort)" ]]
 check $? "nothing of all this touched the good directory"

@@ -78,13 +78,14 @@ first=1
 failing whole 116 '' # ESTALE
 failing damaged 5 ''  # EIO
 failing missing 13 '' # EACCES
+failing whole 2 ''    # ENOENT of what is there: it leads to no older step
 failing replaced 24 '' # EMFILE
 failing whole 12 ever # ENOMEM
 failing damaged 116 ever
 
 # All files of one name, in the one way and the other: opening, what follows it.
 for file in model.safetensors state.safetensors config.json record.jsonl; do
-    for fault in 116.1 5.1 13.1 12.1 24.1 5.2 5.3; do # ESTALE EIO EACCES ENOMEM EMFILE; the first, second, third call
+    for fault in 2.1 116.1 5.1 13.1 12.1 24.1 5.2 5.3; do # ENOENT ESTALE EIO EACCES ENOMEM EMFILE; the first, second, third call
         scene whole
         FAULT_FILE=$file FAULT_UNDER=$work/r FAULT_CODE=${fault%.*} FAULT_AT=${fault#*.} FAULT_EVER=1 LD_PRELOAD=$work/reads.so \
             "$program" "${train[@]}" "$work/r" --resume auto --stop-at-step 6 >"$work/.out" 2>"$work/.err"

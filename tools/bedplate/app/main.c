@@ -70,7 +70,8 @@ static int print_help_of(int count, char **arguments)
                      : unknown_command(arguments[0]);
 }
 
-static int run_command(const command *v, int count, char **arguments)
+/* *kept: what the command is for does not lie in its output. */
+static int run_command(const command *v, int count, char **arguments, bool *kept)
 {
     static settings set; /* large: lists of files */
     options_defaults(&set);
@@ -100,6 +101,8 @@ static int run_command(const command *v, int count, char **arguments)
                      v->words);
         return 2;
     }
+    /* What a run is for lies in its directory: whoever read its log may be gone. */
+    *kept = v->bit == COMMAND_TRAIN && !set.json;
     const bp_status found = set.adapters != NULL ? BP_OK : resolve_data(&set);
     const int code = found != BP_OK         ? bp_status_exit_code(found)
                      : set.adapters != NULL ? adapters_run(&set)
@@ -135,7 +138,7 @@ int main(int count, char **arguments)
         return 2;
     }
     const char *first = arguments[1];
-    bool trains = false;
+    bool kept = false;
     int code;
     if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "help") == 0) {
         code = print_help_of(count - 2, arguments + 2);
@@ -144,17 +147,15 @@ int main(int count, char **arguments)
         code = 0;
     } else {
         const command *v = find_command(first);
-        trains = v != NULL && v->bit == COMMAND_TRAIN;
-        if (trains) {
+        if (v != NULL && v->bit == COMMAND_TRAIN) {
             ranks_hush();
         }
-        code = v != NULL ? run_command(v, count - 2, arguments + 2) : unknown_command(first);
+        code = v != NULL ? run_command(v, count - 2, arguments + 2, &kept) : unknown_command(first);
         ranks_hush_end(code);
     }
     if (fflush(stdout) != 0 || ferror(stdout)) {
         output_print(stderr, "bedplate: stdout: the output could not be written\n");
-        /* What a run is for lies in its directory: whoever read its log may be gone. */
-        code = code == 0 && !trains ? 6 : code;
+        code = code == 0 && !kept ? 6 : code;
     }
     return code;
 }

@@ -274,7 +274,7 @@ static bp_status record_check_other(checkpoint *c, const char *line)
     bool there = false;
     record_there found = {.same = false};
     BP_TRY(bp_storage_join(path, s->set->output_dir, RECORD_NAME, &s->error));
-    BP_TRY(bp_storage_exists(&s->posix.store, path, &there, &s->error));
+    BP_TRY(bp_storage_holds(&s->posix.store, s->set->output_dir, RECORD_NAME, &there, &s->error));
     if (!there || s->set->overwrite) {
         return BP_OK;
     }
@@ -323,7 +323,7 @@ static bp_status record_resume(checkpoint *c, const train_record_facts *facts)
     unsigned char chain[BP_SHA256_BYTES];
     bool there = false;
     BP_TRY(bp_storage_join(path, s->set->output_dir, RECORD_NAME, &s->error));
-    BP_TRY(bp_storage_exists(&s->posix.store, path, &there, &s->error));
+    BP_TRY(bp_storage_holds(&s->posix.store, s->set->output_dir, RECORD_NAME, &there, &s->error));
     if (!there) {
         output_print(stderr, "bedplate: %s: there is no such record: one begins at step %llu\n",
                      path, (unsigned long long)c->newest.step);

@@ -270,6 +270,57 @@ static void the_newest_valid_one_is_taken(void **state)
     assert_string_equal(text, "run/checkpoint-100 run/checkpoint-20 run/checkpoint-9 ");
 }
 
+/* A medium that says of one thing that is there that it is not, once: in the n-th look-up, or by a
+ * listing that ends at once. */
+static struct {
+    bp_status (*exists)(bp_store *store, const char *path, bool *there);
+    bp_status (*list)(bp_store *store, const char *path,
+                      bp_status (*each)(void *user, const char *name), void *user);
+    unsigned lookups, listings; /* so many are left until the one that lies */
+} liar;
+
+static bp_status exists_once_not(bp_store *store, const char *path, bool *there)
+{
+    const bp_status status = liar.exists(store, path, there);
+    *there = --liar.lookups == 0 ? false : *there;
+    return status;
+}
+
+static bp_status list_once_nothing(bp_store *store, const char *path,
+                                   bp_status (*each)(void *user, const char *name), void *user)
+{
+    return --liar.listings == 0 ? BP_OK : liar.list(store, path, each, user);
+}
+
+/* verifies run-13.a606 */
+static void a_look_up_that_lies_leads_to_no_older_step(void **state)
+{
+    checkpoint_fixture *d = *state;
+    assert_int_equal(checkpoint_fixture_save(d, 9), BP_OK);
+    assert_int_equal(checkpoint_fixture_save(d, 20), BP_OK);
+    bp_store *store = &d->memory.store;
+    liar.exists = store->exists;
+    liar.list = store->list;
+    store->exists = exists_once_not;
+    store->list = list_once_nothing;
+    unsigned failed = 0, right = 0;
+    for (unsigned n = 1; n <= 10; n++) {
+        bp_checkpoint_found found = {.step = 0};
+        bool any = false;
+        d->error = (bp_error){.code = BP_OK};
+        liar.lookups = n <= 6 ? n : 0;
+        liar.listings = n > 6 ? n - 6 : 0;
+        const bp_status status = bp_checkpoint_find(&d->location, NULL, NULL, &found, &any);
+        right += status == BP_OK && any && found.step == 20;
+        failed += status == BP_ERR_STORE;
+    }
+    store->exists = liar.exists;
+    store->list = liar.list;
+    d->error = (bp_error){.code = BP_OK};
+    assert_int_equal(right + failed, 10);
+    assert_true(failed >= 3 && right >= 4); /* the directory, two files; listings */
+}
+
 /* verifies run-13.a606 */
 static void other_names_are_left_alone(void **state)
 {
@@ -585,6 +636,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(any_place_for_scratch_will_do, set_up, tear_down),
         cmocka_unit_test_setup_teardown(keys_are_read_before_anything_is_loaded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_newest_valid_one_is_taken, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_look_up_that_lies_leads_to_no_older_step, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(other_names_are_left_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wrong_tensors_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wrong_keys_are_refused, set_up, tear_down),
