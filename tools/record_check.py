@@ -191,7 +191,7 @@ class Record:
         if kind == "roll":
             self.back(line)
         self.evaluated = number if kind == "eval" else self.evaluated
-        if kind == "state" and self.states.setdefault(number, line["state_digest"]) != line["state_digest"]:
+        if kind in ("state", "end") and self.states.setdefault(number, line["state_digest"]) != line["state_digest"]:
             raise Wrong(f"an earlier line tells another state of step {number}")
         if kind == "state" and "verified" in line:
             if not self.verified <= line["verified"] <= number:
@@ -285,7 +285,8 @@ def check_checkpoints(record, directory):
                 raise Wrong(f"{path}: damaged: the file is missing")
         keys = metadata(state)
         told = record.states.get(int(name[11:]))
-        if told is not None and told != keys["state_digest"]:
+        apart = keys.get("key.run.state-offload", "-").strip("-")  # of all, where a part is in the offload file
+        if told is not None and told != (apart or keys["state_digest"]):
             raise Wrong(f"{state}: another state than the record's {told}")
         verified = keys.get("key.run.verified")
         if None not in (verified, record.watermarks.get(int(name[11:]))):

@@ -166,6 +166,38 @@ expect 0 'one begins at step 25' "${train[@]}" --output-dir "$work/stop3" --resu
 [[ $(member "$(head -1 "$work/stop3/record.jsonl")" from) == 25 ]]
 check $? "a record that begins at a checkpoint says so"
 expect 0 'up to step|ended at step 30' verify "$work/stop3"
+# A state that is told falsely, under a new chain: found by a checkpoint of its step, or by another line about it.
+falsified() { # DIRECTORY KIND: of the last such line; both checkers refuse it
+    python3 - "$1/record.jsonl" "$2" <<'P'
+import hashlib, re, sys
+path, kind = sys.argv[1:]
+bodies = [line.rpartition(',"chain":')[0] for line in open(path, encoding="utf-8", newline="\n")]
+at = max(i for i, body in enumerate(bodies) if body.startswith('{"%s":' % kind))
+bodies[at] = re.sub(r'"state_digest":"[0-9a-f]{16}"', '"state_digest":"0123456789abcdef"', bodies[at])
+chain = bytes(32)
+with open(path, "w", encoding="utf-8", newline="\n") as out:
+    for body in bodies:
+        chain = hashlib.sha256(chain + body.encode()).digest()
+        out.write(body + ',"chain":"' + chain.hex() + '"}\n')
+P
+    expect 4 'another state than the checkpoint|does not follow the one before it' verify "$1"
+    checker "$1"
+    [[ $? -eq 4 ]] && grep -qE 'another state' "$work/.err"
+    check $? "the second checker finds a false state of $2 in ${1##*/}" "$(cat "$work/.err")"
+}
+for kind in end state; do
+    rm -rf "$work"/false*
+    cp -r "$work/stop7" "$work/false-$kind"
+    [[ $kind == end ]] || rm -r "$work/false-$kind/checkpoint-30" # whose chain it is
+    falsified "$work/false-$kind" $kind
+    cp -r "$work/stop7" "$work/false-$kind-alone"
+    rm -r "$work/false-$kind-alone"/checkpoint-[123]*
+    falsified "$work/false-$kind-alone" $kind
+done
+cp -r "$work/stop3" "$work/false-run"
+rm -r "$work/false-run/checkpoint-30"
+expect 0 'ended at step 30' verify "$work/false-run"
+falsified "$work/false-run" run
 printf x >>"$work/stop4/model.safetensors"
 expect 4 'model.safetensors: the file is not the one that the run exported' verify "$work/stop4"
 

@@ -145,7 +145,7 @@ def ordered(lines):
         if kind == "roll" and (get["from"] != number or not 0 <= get["to"] < number or get["batches"] != number - get["to"] or
                                get["to"] >= start and states.get(get["to"]) != get["state_digest"]):
             return False
-        if kind in ("run", "state") and states.setdefault(number, get["state_digest"]) != get["state_digest"]:
+        if kind in ("run", "state", "end") and states.setdefault(number, get["state_digest"]) != get["state_digest"]:
             return False
         if "verified" in get and not (verified or 0) <= get["verified"] <= number:
             return False

@@ -245,6 +245,8 @@ static bool record_follows_step(record_walk *walk)
     switch (walk->kind) {
     case RECORD_STATE:
         return record_same_state(walk, walk->step, false) && record_verified(walk);
+    case RECORD_ENDED:
+        return record_same_state(walk, walk->step, false);
     case RECORD_ROLL:
         return record_goes_back(walk);
     default:

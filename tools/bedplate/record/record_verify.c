@@ -104,9 +104,11 @@ static bp_status record_compare(record_check *check, const record_walk *walk)
             w->met = true;
         }
         uint64_t of = walk->step; /* the step whose state the line tells */
-        const bool rolled =
-            walk->kind == RECORD_ROLL && record_count(walk->line, walk->length, "to", &of);
-        const bool state = rolled || walk->kind == RECORD_STATE || walk->kind == RECORD_ENDED;
+        const char *key = walk->kind == RECORD_ROLL  ? "to"
+                          : walk->kind == RECORD_RUN ? "from"
+                                                     : NULL;
+        const bool state = key != NULL ? record_count(walk->line, walk->length, key, &of)
+                                       : walk->kind == RECORD_STATE || walk->kind == RECORD_ENDED;
         const bool same =
             record_hex(walk->line, walk->length, "state_digest", &digest) && digest == w->digest;
         if (state && of == w->step && !w->damaged && !same) {
