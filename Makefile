@@ -363,6 +363,7 @@ help:
 	@echo "  analysis (stack bound, coupling, cost of programs, cppcheck with MISRA: counts may only fall)"
 	@echo "  kit (runs what gives evidence and puts it into one archive)"
 	@echo "  prove (contracts, by Frama-C) derivatives (of formulas, by sympy) mutation (faults in the code that tests must find; FAULTS=30: fewer)"
+	@echo "  mutation-requirements (faults in the code of each requirement, which its own cases must see; an hour)"
 	@echo "  fuzz (hostile files; fuzz-long: for hours) ptx-coverage, ptx-covered (what tests execute of the kernels)"
 	@echo "  mutants (every fault planted into programs, where test plants a share: an hour or two)"
 	@echo "soak HOURS=h  one run that meets every trouble and ends as if it had met none"

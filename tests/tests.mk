@@ -109,7 +109,9 @@ kit: all
 
 # prove: contracts of integer cores, by Frama-C's WP, without bounds on sizes. mutation: small faults in the code
 # of arena, core and optim, and the share that the tests find; FAULTS=30 is the short form.
-.PHONY: prove mutation
+# mutation-requirements: faults in the code of each requirement that its own cases must see; an hour of what the
+# date draws (MINUTES, EACH, SEED).
+.PHONY: prove mutation mutation-requirements
 prove:
 	@tests/assurance/prove.py
 # derivatives: each backward formula of core/ops/*.def is the derivative of its forward formula, by sympy.
@@ -119,6 +121,8 @@ derivatives:
 FAULTS ?= 600
 mutation: all tests
 	@tests/assurance/mutate.py $(FAULTS) $(SEED)
+mutation-requirements: all objects
+	@tests/assurance/mutate_requirements.py $(REQ)
 
 # Hostile files: the committed corpora replayed, then every target for FUZZ_SECONDS; a finding is a
 # file under build/fuzz/corpus and a failure.

@@ -214,8 +214,9 @@ def chapter_configuration(kit):
         lines.append("%s  %s" % (sbom.sha256(os.path.join(ROOT, path)), path))
         count += 1
     kit.write("configuration/index.txt", "\n".join(lines) + "\n")
-    kit.write("configuration/environment.txt", environment(kit))
-    return "%d files of the tree, program and archive" % count
+    others = other_versions()
+    kit.write("configuration/environment.txt", environment(kit) + "".join("another version: %s\n" % o for o in others))
+    return "%d files of the tree, program and archive%s" % (count, "".join("; " + o for o in others))
 
 
 def first_line(*command):
@@ -224,6 +225,21 @@ def first_line(*command):
     except OSError:
         return "not installed"
     return (got.stdout or got.stderr).split("\n")[0].strip()
+
+
+def other_versions():
+    """Tools that are here in another version than that by which the figures were measured (versions.tsv)."""
+    out = []
+    for line in tracing.read(HERE + "versions.tsv").split("\n"):
+        name, tab, expected = line.partition("\t")
+        said = first_line(name, "-version" if name == "frama-c" else "--version") if tab else "not installed"
+        if said == "not installed":
+            continue
+        found = re.search(r"\d+\.\d+(\.\d+)*", said.split(")")[-1]) or re.search(r"\d+\.\d+(\.\d+)*", said)
+        found = found[0] if found else said
+        if found != expected:
+            out.append("%s: found %s, the figures are by %s" % (name, found, expected))
+    return out
 
 
 def environment(kit):
@@ -261,6 +277,7 @@ CHAPTERS = (
     ("proofs", "proofs, with their assumptions", folder_chapter("build/prove", "proofs", "make prove (Frama-C, CBMC)", ("arena", "core", "tools/formats"))),
     ("derivatives", "backward formulas, proved to be derivatives", folder_chapter("build/derivatives", "derivatives", "make derivatives (sympy)", ("core/ops",))),
     ("mutation", "mutation of the code itself", folder_chapter("build/mutation", "mutation", "make mutation", ("arena", "core", "optim"))),
+    ("mutation-requirements", "faults in the code of each requirement", folder_chapter("build/mutation-requirements", "mutation-requirements", "make mutation-requirements", ("arena", "core", "optim", "layers", "device", "tools/formats", "tools/bedplate"))),
     ("analysis", "static analysis, stack, coupling, ops", folder_chapter("build/analysis", "analysis", "make analysis", LIBRARY)),
     ("faults", "faults and hostile files", chapter_faults),
     ("sbom", "bills of materials", chapter_sbom),

@@ -27,7 +27,7 @@ fi
 rm -rf "$out" && mkdir -p "$out" || exit 1
 if [[ ${1:-} != assemble ]]; then
     goals=(all check test)
-    for goal in mcdc mcdc-gcc prove derivatives mutation analysis; do
+    for goal in mcdc mcdc-gcc prove derivatives mutation mutation-requirements analysis; do
         make -n $goal >/dev/null 2>&1 && goals+=($goal)
     done
     tests/goals.sh "${goals[@]}"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 int bp_mutant_chosen;
-static unsigned char nowhere[1 << 20];
+static unsigned char nowhere[1 << 22];
 unsigned char *bp_mutant_reached = nowhere;
 
 __attribute__((constructor)) static void choose(void)

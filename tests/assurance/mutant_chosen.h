@@ -8,6 +8,11 @@
 extern int bp_mutant_chosen;
 extern unsigned char *bp_mutant_reached;
 
-#define BP_MUTANT(n) (bp_mutant_reached[n] = 1, bp_mutant_chosen == (n))
+/* Numbers of a file begin behind this one (mutate_requirements.py). */
+#ifndef BP_MUTANT_BASE
+#define BP_MUTANT_BASE 0
+#endif
+#define BP_MUTANT(n)                                                                               \
+    (bp_mutant_reached[BP_MUTANT_BASE + (n)] = 1, bp_mutant_chosen == BP_MUTANT_BASE + (n))
 
 #endif

@@ -571,4 +571,5 @@ def report(mutants, count, seed, names):
     return bool(alive or stale or lost)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -27,7 +27,7 @@ kit() { out=$(cd "$1" && BUILD=build/release KIT_OUT=build/kit tests/assurance/k
 mkdir -p "$one/build/release"
 tar cf - --exclude=./build --exclude=./.git --exclude=./shared . | tar xpf - -C "$one"
 cp -p "$BUILD/bedplate" "$BUILD/libbedplate.a" "$BUILD/flags" "$one/build/release"
-mkdir "$one"/build/{mcdc,mcdc-gcc,prove,derivatives,mutation,analysis,ci}
+mkdir "$one"/build/{mcdc,mcdc-gcc,prove,derivatives,mutation,mutation-requirements,analysis,ci}
 {
     sha256sum <"$BUILD/bedplate" | sed 's/ .*//; s/^/# program /'
     find tests -name 'test_*.c' -o -name 'test_*.sh' | LC_ALL=C sort | sed 's/$/\t-\tpassed/'
@@ -38,7 +38,7 @@ printf '%s\n' "$one/arena/arena.c:" '   12|      3|{' >"$one/build/mcdc/mcdc.txt
 printf 'arena/arena.c\tbp_arena_carve\t12\ta == b\t1\n' >"$one/build/mcdc/conditions.tsv"
 printf 'head\narena\t3\t4\ncore\t5\t8\n' >"$one/build/mcdc-gcc/summary.tsv"
 touch "$one"/build/mcdc-gcc/{conditions,differences}.tsv
-for goal in prove derivatives mutation analysis; do echo "what $goal found" >"$one/build/$goal/report.txt"; done
+for goal in prove derivatives mutation mutation-requirements analysis; do echo "what $goal found" >"$one/build/$goal/report.txt"; done
 # verifies kit-2.1dae
 mkdir -p "$two"
 cp -a "$one/." "$two"
@@ -87,7 +87,7 @@ touch -d '1 hour' "$one/core/base/error.c"
 kit "$one"
 [[ $rc -eq 0 && $out == *"proofs "*"missing  build/prove holds nothing: make prove"* && $out == *"of another program"* ]]
 count $? "what is missing is said" "$out"
-for chapter in proofs:prove results:program coverage:older mutation:older analysis:older; do
+for chapter in proofs:prove results:program coverage:older mutation:older mutation-requirements:older analysis:older; do
     dir=$one/build/kit/$name/${chapter%:*}
     grep -q "${chapter#*:}" "$dir/MISSING.txt" && [[ $(ls "$dir" | grep -vcxE 'MISSING.txt|index.html') -eq 0 ]]
     count $? "${chapter%:*} is marked, and holds nothing of before" "$(ls "$dir")"
@@ -107,6 +107,19 @@ sed -i '2s|requirements/|requirement/|' "$two/tests/assurance/kit/objectives.tsv
 kit "$two"
 [[ $rc -eq 1 && $out == *"names requirement/, which the kit does not hold"* ]]
 count $? "a stale objective fails" "$out"
+
+# verifies kit-5.56c7
+# A tool in another version than the figures are by is named; the same one is not.
+sed -i 's/^gcc\t.*/gcc\t99.1/; s/^clang\t.*/clang\t99.2/' "$one/tests/assurance/kit/versions.tsv"
+cp "$BUILD/bedplate" "$one/build/release"
+mkdir "$work/tools"
+printf '#!/bin/sh\necho "gcc (Some 1.5-2) 4.5.6"\n' >"$work/tools/gcc"
+printf '#!/bin/sh\necho "clang version 99.2"\n' >"$work/tools/clang"
+chmod +x "$work"/tools/*
+PATH=$work/tools:$PATH kit "$one"
+[[ $out == *"configuration "*"; gcc: found 4.5.6, the figures are by 99.1"* && $out != *"clang: found"* ]] &&
+    grep -qx 'another version: gcc: found 4.5.6, the figures are by 99.1' "$one/build/kit/$name/configuration/environment.txt"
+count $? "tools in another version" "$out"
 
 # verifies kit-4.cc43
 python3 - "$work/$name/sbom" "$(sha256sum <"$BUILD/bedplate" | cut -d ' ' -f 1)" <<'P'

@@ -1,0 +1,589 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`make mutation-requirements`: plants small faults into the code of each requirement and looks whether the test
+cases that cite it see them.
+
+The code of a requirement is what its cases run in the files that it names with `in`. Faults are those of mutate.py in
+operators, constants and conditions, and conditions that are dropped. Each requirement has a list of its own in
+tests/assurance/faults; besides, EACH new ones are drawn for it by SEED, which is the date where none is given: some
+of each kind. Only the cases that cite the requirement run; where there are none, or none sees a fault, the scripts of tests/cli
+that cite it do.
+
+A fault is seen by these cases, or by those of another requirement that names the file (its line is that one's), or
+justified by a line of the list or of mutation.survivors; any other is a failure. So is a line of a list that is found
+nowhere, or more than once, in the function that it names. Requirements come in an order drawn by SEED; after MINUTES no
+further one begins, and the report names how many are left to another night. Ends with `N passed, N failed`;
+build/mutation-requirements/report.txt has each fault.
+
+  mutate_requirements.py [REQUIREMENT..]   all, or these
+  mutate_requirements.py check             only looks whether every line of the lists is in the code, once
+  mutate_requirements.py figures           what the last runs saw, as a table
+  mutate_requirements.py keep              adds to the lists what the last runs drew and the cases saw
+  EACH=6 SEED=2026-11-30 MINUTES=60 WORKERS=2 ..
+  PROGRAMS=1 .. leaves scripts out
+"""
+import concurrent.futures
+import datetime
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.dont_write_bytecode = True
+import mutate
+import tracing
+
+ROOT = mutate.ROOT
+BUILD = "build/release"
+OUT = "build/mutation-requirements"
+LISTS = os.environ.get("FAULT_LISTS", "tests/assurance/faults")
+PER_FILE = 8192  # numbers of one file's faults
+TOTAL = 1 << 22  # mutant_chosen.c has a flag for each
+EACH = int(os.environ.get("EACH", "6"))
+SEED = os.environ.get("SEED") or datetime.date.today().isoformat()
+MINUTES = float(os.environ.get("MINUTES", "60"))
+WORKERS = int(os.environ.get("WORKERS", "2"))
+SLOW = int(os.environ.get("SLOW", "20"))        # seconds of the processor that the cases of a program may take
+SPENT = float(os.environ.get("SPENT", "60"))    # seconds of the processor for the new faults of a requirement
+LINKER = ["-fuse-ld=lld"] if shutil.which("ld.lld") else []
+PROGRAMS = bool(os.environ.get("PROGRAMS"))
+QUICK = 3.0  # seconds of the processor: what takes longer does not run against faults of another requirement
+KINDS = ("boundary", "sign", "constant", "condition", "operator")
+LINE = re.compile(r"(\S+?):(\w+) `(.*?)` => `(.*?)`(?: (same|beyond): (.+))?$")
+
+
+def split(tokens, word):
+    """The parts of an expression between its outermost `word`s; one part where another operator binds less."""
+    parts, depth, begun = [], 0, 0
+    for i, (_, t) in enumerate(tokens):
+        depth += (t in "([{") - (t in ")]}")
+        if depth == 0 and (t in ("?", ",", "=") or (t == "||" and word == "&&")):
+            return [tokens]
+        if depth == 0 and t == word:
+            parts.append(tokens[begun:i])
+            begun = i + 1
+    return parts + [tokens[begun:]]
+
+
+def kind_of(old, new, what):
+    if what != "operator":
+        return what
+    signs = sorted(re.sub(r"[^-+]", "", text) for text in (old, new))
+    if signs[0] != signs[1]:
+        return "sign"
+    edges = [re.findall(r"<=|>=|<|>", text) for text in (old, new)]
+    return "boundary" if edges[0] != edges[1] and len(old) - len(new) in (-1, 0, 1) else "operator"
+
+
+def faults_of(path, text):
+    """As mutate.collect(), without statements that are left out and with conditions that are dropped."""
+    out = []
+    for begin, finish, kind, old, mutants in mutate.collect(path, text):
+        kept = [m for m in mutants if m.what != "statement"]
+        for m in kept:
+            m.what = kind_of(m.old, m.new, m.what)
+        tokens = [(0, m.group(0)) for m in mutate.TOKEN.finditer(old)]
+        for word in ("&&", "||"):
+            parts = split(tokens, word)
+            for i in range(len(parts) if len(parts) > 1 and kind != "statement" else 0):
+                rest = f" {word} ".join(mutate.text_of(p) for k, p in enumerate(parts) if k != i)
+                if rest not in [m.new for m in kept]:
+                    first = mutants[0]
+                    kept.append(mutate.Mutant(path, first.function, first.line, kind, first.old, rest, "condition"))
+        if kept:
+            out.append((begin, finish, kind, old, kept))
+    return out
+
+
+class Source:
+    """A file with all its faults, read when it is needed, compiled once: an object for each form in which the build
+    has it."""
+
+    def __init__(self, path, index):
+        self.path, self.base = path, index * PER_FILE
+        self.lock = threading.RLock()
+        self.objects = None
+        self.read = False
+        self.of_name = {}
+
+    def take(self):
+        with self.lock:
+            if self.read:
+                return self
+            with open(self.path, encoding="utf-8") as file:
+                self.text = file.read()
+            self.places = faults_of(self.path, self.text)
+            self.faults = [m for place in self.places for m in place[4]][:PER_FILE - 1]
+            for number, m in enumerate(self.faults, 1):
+                m.number = number
+                self.of_name.setdefault(m.name, []).append(m)
+            self.read = True
+            return self
+
+    def named(self, name):
+        return self.take().of_name.get(name, [])
+
+    def in_program(self):
+        return self.path.startswith("tools/bedplate/")
+
+    def written(self, chosen):
+        return mutate.written(self.text, self.places, chosen)
+
+    def compiled(self, commands, newest):
+        """{object of the build: the same with faults}; faults that are no C are taken out."""
+        with self.take().lock:
+            if self.objects is None:
+                self.objects = {}
+                chosen = {m.number for m in self.faults}
+                for to, command in commands.get(self.path, {}).items():
+                    self.objects[to], chosen = self.compile_one(to, command, newest, chosen)
+                self.faults = [m for m in self.faults if m.number in chosen]
+            return self.objects
+
+    def compile_one(self, to, command, newest, chosen):
+        source = f"{OUT}/src/{self.path}"
+        target = f"{OUT}/obj/{os.path.relpath(to, BUILD).replace('/', '_')}"
+        os.makedirs(os.path.dirname(source), exist_ok=True)
+        words = [w for w in shlex.split(command) if w not in ("-Werror", "-MMD", "-MP", "-pedantic", "-g")]
+        words[words.index("-c") + 1] = source
+        words[words.index("-o") + 1] = target
+        words += ["-w", "-include", "tests/assurance/mutant_chosen.h", f"-DBP_MUTANT_BASE={self.base}"]
+        slow = self.path.startswith(("core/ops/", "device/host/"))
+        words = [("-O1" if slow else "-O0") if w == "-O2" else w for w in words]
+        key = hashlib.sha256(f"{self.text} {words} {newest} {len(chosen)}".encode()).hexdigest()
+        if os.path.exists(target) and os.path.exists(f"{target}.key"):
+            with open(f"{target}.key", encoding="utf-8") as file:
+                kept = json.load(file)
+            if kept["key"] == key:
+                self.write(source, set(kept["chosen"]))
+                return target, set(kept["chosen"])
+        while True:
+            self.write(source, chosen)
+            done = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False)
+            if done.returncode == 0:
+                with open(f"{target}.key", "w", encoding="utf-8") as file:
+                    json.dump({"key": key, "chosen": sorted(chosen)}, file)
+                return target, chosen
+            bad = {int(n) - 1000000 for n in re.findall(r":(10\d{5}):\d+: error", done.stderr)} & chosen
+            if not bad:
+                raise RuntimeError(f"{self.path}: does not compile with faults:\n{done.stderr[:2000]}")
+            chosen = chosen - bad
+
+    def write(self, source, chosen):
+        text = self.written(chosen)
+        if os.path.exists(source):
+            with open(source, encoding="utf-8") as file:
+                if file.read() == text:
+                    return
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+class Evidence:
+    """The cases of one program, or one script, that cite a requirement."""
+
+    def __init__(self, path, cases, folder):
+        self.path, self.cases, self.folder = path, cases, folder
+        self.script = path.endswith(".sh")
+        self.seconds, self.waits, self.reached, self.why = 0.0, 0.0, b"", ""
+        name = path.rsplit(".", 1)[0].replace("/", "_")
+        self.program = f"{folder}/{name}"
+        self.build = f"{folder}/build" if self.script else BUILD
+        self.command = ["bash", path] if self.script else [self.program]
+
+    def run(self, number, limit, wait, trace=""):
+        """(exit code, seconds of the processor, by the clock)."""
+        environment = dict(os.environ, BP_TEST_SHORT="1", BP_MUTANT=str(number), BUILD=self.build)
+        if self.cases and "" not in self.cases:
+            environment["BP_MUTANT_CASES"] = ",".join(sorted(self.cases))
+        if trace:
+            environment["BP_MUTANT_TRACE"] = trace
+        with tempfile.TemporaryDirectory(dir=OUT, ignore_cleanup_errors=True) as folder:
+            environment["TMPDIR"] = os.path.abspath(folder)
+            begun = time.monotonic()
+            run = subprocess.Popen(["timeout", "-k", "1", str(wait), "prlimit", f"--cpu={limit}", *self.command],
+                                   env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+            _, status, usage = os.wait4(run.pid, 0)
+            run.returncode = os.waitstatus_to_exitcode(status)
+            return run.returncode, usage.ru_utime + usage.ru_stime, time.monotonic() - begun
+
+    def trace(self):
+        """One run without a fault: how long it takes and which faults it passes."""
+        with tempfile.NamedTemporaryFile(dir=OUT) as file:
+            file.truncate(TOTAL)
+            code, self.seconds, self.waits = self.run(0, SLOW, 20 * SLOW, os.path.abspath(file.name))
+            self.reached = file.read()
+        if code != 0:
+            self.why = "skips" if code == 77 else f"takes more than {SLOW} s" if code in mutate.OVERDUE else \
+                f"fails without a fault, {code}"
+        return not self.why
+
+    def sees(self, fault, number):
+        if not self.reached[number]:
+            return ""
+        code, _, _ = self.run(number, 2 + int(4 * self.seconds), max(60, int(20 * self.waits)))
+        return "" if code in (0, 77) else self.path + (" (time)" if code in mutate.OVERDUE else "")
+
+
+class Bench:
+    """What all requirements share: sources, commands of the build, what became of it."""
+
+    def __init__(self):
+        os.makedirs(f"{OUT}/obj", exist_ok=True)
+        self.requirements, _, problems = tracing.load()
+        if problems:
+            sys.exit("\n".join(problems))
+        named = sorted({f for r in self.requirements for f in r.files if f.endswith(".c")})
+        self.sources = {f: Source(f, i) for i, f in enumerate(named) if not f.startswith("tools/ptxvm/")}
+        self.of_file = {f: [r for r in self.requirements if f in r.files] for f in self.sources}
+        self.ready, self.locks, self.guard = {}, {}, threading.Lock()
+
+    def number(self, fault):
+        return self.sources[fault.path].base + fault.number
+
+    def build(self):
+        """Reads how the build compiles each file; takes the youngest of the headers as their state."""
+        made = subprocess.run(["make", "-nB", "V=1", f"BUILD={BUILD}", "objects"], capture_output=True, text=True, check=False,
+                              env={k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))})
+        self.commands = {}
+        for line in made.stdout.split("\n"):
+            found = re.search(r" -c (\S+\.c) -o (\S+)", line)
+            if found:
+                self.commands.setdefault(found[1], {})[found[2]] = line.strip()
+        self.newest = max((os.path.getmtime(h) for h in mutate.HEADERS), default=0)
+        for name, extra in (("mutant_chosen", []), ("mutant_cases", [])):
+            subprocess.run(["gcc", "-O1", "-D_DEFAULT_SOURCE", "-I.", *extra, "-c", f"tests/assurance/{name}.c",
+                            "-o", f"{OUT}/obj/{name}.o"], check=True)
+        self.support = [to for path, all_of in self.commands.items() for to in all_of
+                        if re.match(r"tests/fixtures/(formats/|kernels/|plans/)?\w+\.c$", path)]
+        self.program = [to for path, all_of in self.commands.items() for to in all_of
+                        if path.startswith("tools/bedplate/")] + [f"{BUILD}/source_digest.o"]
+
+    def link(self, what, objects, libraries):
+        words = ["gcc", *objects, f"{OUT}/obj/mutant_chosen.o", f"{BUILD}/objects.a", *libraries, "-s", *LINKER, "-o", what]
+        done = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False)
+        return done.returncode == 0 or done.stderr.strip().split("\n")[0][:200]
+
+    def evidence(self, requirement, scripts=False):
+        """The programs of a requirement, or its scripts, linked with its faults and traced; made once."""
+        key = requirement.name, scripts
+        with self.guard:
+            lock = self.locks.setdefault(key, threading.Lock())
+        with lock:
+            if key not in self.ready:
+                self.ready[key] = self.prepare(requirement, scripts)
+            return self.ready[key]
+
+    def prepare(self, requirement, scripts):
+        cases = {}
+        for tag in requirement.evidence:
+            if re.match(r"tests/cli/.*\.sh$" if scripts else r"tests/(unit|golden|fault|house)/.*\.c$", tag.path):
+                cases.setdefault(tag.path, set()).add("" if scripts else tag.case)
+        if not cases or (scripts and PROGRAMS):
+            return []
+        folder = f"{OUT}/bin/{requirement.name}"
+        os.makedirs(folder, exist_ok=True)
+        objects = {}
+        for path in requirement.files:
+            if path in self.sources:
+                objects.update(self.sources[path].compiled(self.commands, self.newest))
+        out = []
+        for path, of in sorted(cases.items()):
+            evidence = Evidence(path, of, folder)
+            made = self.make_script(evidence, objects) if evidence.script else self.make_test(evidence, objects, requirement)
+            if made is not True:
+                evidence.why = f"cannot be linked: {made}"
+            else:
+                evidence.trace()
+            out.append(evidence)
+        return sorted(out, key=lambda e: e.seconds)
+
+    def make_script(self, evidence, objects):
+        os.makedirs(evidence.build, exist_ok=True)
+        for name in os.listdir(BUILD):
+            if name != "bedplate" and not os.path.lexists(f"{evidence.build}/{name}"):
+                os.symlink(os.path.abspath(f"{BUILD}/{name}"), f"{evidence.build}/{name}")
+        own = [objects.get(to, to) for to in self.program]
+        library = [now for to, now in objects.items() if to not in self.program]
+        return self.link(f"{evidence.build}/bedplate", own + library, mutate.LIBS[:6])
+
+    def make_test(self, evidence, objects, requirement):
+        """A test that includes a file of the program gets the one with faults."""
+        library = [now for to, now in objects.items() if to not in self.program]
+        own = f"{BUILD}/{evidence.path[:-2]}.o"
+        with open(evidence.path, encoding="utf-8") as file:
+            included = [f for f in re.findall(r'#include "([^"]*\.c)"', file.read()) if f in requirement.files and f in self.sources]
+        if included:
+            command = shlex.split(self.commands[evidence.path][own])
+            for path in included:
+                inside = f"{evidence.folder}/src/{path}"
+                os.makedirs(os.path.dirname(inside), exist_ok=True)
+                source = self.sources[path]
+                with open(inside, "w", encoding="utf-8") as file:
+                    text = source.written({m.number for m in source.faults})
+                    file.write(f"#undef BP_MUTANT_BASE\n#define BP_MUTANT_BASE {source.base}\n#line 1\n{text}")
+            own = f"{evidence.program}.o"
+            command[command.index("-o") + 1] = own
+            words = [w for w in command if w not in ("-Werror", "-MMD", "-MP")] + ["-w", "-include", "tests/assurance/mutant_chosen.h"]
+            words.insert(1, f"-I{evidence.folder}/src")
+            done = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False)
+            if done.returncode != 0:
+                return done.stderr.strip().split("\n")[0][:200]
+        return self.link(evidence.program, [own, *self.support, *library, f"{OUT}/obj/mutant_cases.o"],
+                         [*mutate.LIBS, "-Wl,--wrap=_cmocka_run_group_tests"])
+
+    def seen(self, fault, evidence):
+        return next((by for by in (e.sees(fault, self.number(fault)) for e in evidence) if by), "")
+
+    def others(self, fault, requirement):
+        """The first requirement that names the fault's file too and whose cases see it."""
+        for other in self.of_file[fault.path]:
+            if other is requirement:
+                continue
+            for evidence in self.evidence(other):
+                if not evidence.why and evidence.seconds < QUICK and evidence.sees(fault, self.number(fault)):
+                    return other.name
+        return ""
+
+
+def read_lists(problems):
+    """{requirement: [(name of the fault, kind of reason, reason, place)]}."""
+    out = {}
+    for name in sorted(os.listdir(LISTS)) if os.path.isdir(LISTS) else []:
+        last = None
+        with open(f"{LISTS}/{name}", encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                place = f"{LISTS}/{name}:{number}"
+                begun = re.match(r"FAULTS (\S+)$", line)
+                found = LINE.match(line.strip())
+                if begun:
+                    last = begun[1]
+                    if last in out:
+                        problems.append(f"{place}: {last} has a list already")
+                    out.setdefault(last, [])
+                elif line.startswith("  ") and found and last:
+                    fault = f"{found[1]}:{found[2]} `{found[3]}` => `{found[4]}`"
+                    if fault in [f[0] for f in out[last]]:
+                        problems.append(f"{place}: {fault} is listed twice")
+                    out[last].append((fault, found[5] or "", found[6] or "", place))
+                elif line.strip() and not line.startswith("#"):
+                    problems.append(f"{place}: found {line.strip()[:60]}, expected FAULTS REQUIREMENT or "
+                                    "FILE:FUNCTION `OLD` => `NEW` [same|beyond: REASON]")
+    return out
+
+
+def found_again(bench, lists, problems):
+    """What is listed is in the code, once, in a file that its requirement names."""
+    names = {r.name: r for r in bench.requirements}
+    for name, faults in lists.items():
+        if name not in names:
+            problems.append(f"{LISTS}: FAULTS {name}: there is no such requirement")
+            continue
+        for fault, _, _, place in faults:
+            path = fault.split(":")[0]
+            if path not in names[name].files:
+                problems.append(f"{place}: {name} does not name {path}")
+                continue
+            count = len(bench.sources[path].named(fault)) if path in bench.sources else 0
+            if count != 1:
+                problems.append(f"{place}: found {count} places in the code for {fault}, expected one: where the line has "
+                                "moved away, choose another fault for it")
+
+
+def draw(requirement, candidates, count):
+    """`count` of the candidates: of each kind in turn those that hash lowest."""
+    order = {k: sorted((m for m in candidates if m.what == k),
+                       key=lambda m: hashlib.sha256(f"{SEED} {requirement.name} {m.name}".encode()).digest()) for k in KINDS}
+    out = []
+    while len(out) < count and any(order.values()):
+        for kind in KINDS:
+            if order[kind] and len(out) < count:
+                out.append(order[kind].pop(0))
+    return out
+
+
+class Outcome:
+    def __init__(self, requirement):
+        self.name, self.lines, self.failed, self.why = requirement.name, [], [], ""
+        self.counts = dict.fromkeys(("seen", "other", "justified", "survived"), 0)
+
+    def note(self, state, fault, by):
+        self.counts[state] += 1
+        self.lines.append(f"{state} {fault.what} {fault.name} {by}".rstrip())
+
+
+def judge(bench, requirement, listed, excused):
+    """Plants the faults of one requirement."""
+    out = Outcome(requirement)
+    own = [bench.sources[f] for f in requirement.files if f in bench.sources]
+    if not own:
+        out.why = "names no file of C"
+        return out
+    # Scripts take long: they run where there is no program, or none of them sees a fault.
+    every = bench.evidence(requirement)
+    good = [e for e in every if not e.why]
+    if not good:
+        every = every + bench.evidence(requirement, True)
+        good = [e for e in every if not e.why]
+    out.lines += [f"left out {e.path}: {e.why}" for e in every if e.why]
+    if not good:
+        out.why = "no case that can run with faults: " + "; ".join(f"{e.path} {e.why}" for e in every)
+        return out
+    faults = {m.name: m for s in own for m in s.faults if len(s.named(m.name)) == 1}
+    wanted = [(faults[f], kind, why) for f, kind, why, _ in listed if f in faults]
+    have = {f for f, _, _, _ in listed}
+    reached = [m for m in faults.values() if m.name not in have and any(e.reached[bench.number(m)] for e in good)]
+    each = sum(e.seconds for e in good) + 0.05
+    fresh = draw(requirement, reached, max(1, min(EACH, int(SPENT / each))))
+    if not reached and not wanted:
+        out.why = "its cases run nothing in which a fault can be planted"
+    for fault, kind, why in wanted + [(m, "", "") for m in fresh]:
+        by = bench.seen(fault, good)
+        if not by and not kind and not good[0].script:
+            by = bench.seen(fault, [e for e in bench.evidence(requirement, True) if not e.why])
+        reason = f"{kind}: {why}" if kind else excused.get(fault.name, "")
+        if by and kind:
+            out.note("survived", fault, f"is justified, and {by} sees it: take the reason out")
+        elif by:
+            out.note("seen", fault, by)
+        elif reason:
+            out.note("justified", fault, reason)
+        else:
+            other = bench.others(fault, requirement)
+            out.note("other" if other else "survived", fault, other)
+    return out
+
+
+def keep(bench, lists):
+    """Puts what was drawn and seen behind what each requirement has; a file has a group's requirements in their order."""
+    os.makedirs(LISTS, exist_ok=True)
+    lines = {name: [f"{f} {k}: {w}" if k else f for f, k, w, _ in faults] for name, faults in lists.items()}
+    with open(f"{OUT}/outcomes.json", encoding="utf-8") as file:
+        outcomes = json.load(file)
+    for name, outcome in outcomes.items():
+        have = [f[0] for f in lists.get(name, [])]
+        for line in outcome["lines"]:
+            found = re.match(r"seen \w+ (\S+ `.*?` => `.*?`) \S+", line)
+            if found and found[1] not in have and len(bench.sources[found[1].split(":")[0]].named(found[1])) == 1:
+                lines.setdefault(name, []).append(found[1])
+    groups = {}
+    for name in lines:
+        groups.setdefault(name.rsplit("-", 1)[0], []).append(name)
+    for group, names in groups.items():
+        with open(f"{LISTS}/{group}.faults", "w", encoding="utf-8") as file:
+            file.write(f"# Faults that the cases of {group}'s requirements must see (mutate_requirements.py).\n")
+            for name in sorted(names, key=lambda n: int(n.rsplit("-", 1)[1])):
+                file.write(f"\nFAULTS {name}\n" + "".join(f"  {line}\n" for line in lines[name]))
+    print(f"{sum(map(len, lines.values()))} faults of {len(lines)} requirements")
+
+
+def save(outcomes):
+    """Keeps what became of each requirement, night after night."""
+    path = f"{OUT}/outcomes.json"
+    kept = {}
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            kept = json.load(file)
+    for o in outcomes:
+        kept[o.name] = {"counts": o.counts, "why": o.why, "lines": o.lines, "seed": SEED}
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(kept, file, indent=1)
+    os.replace(path + ".new", path)
+    return kept
+
+
+def figures():
+    with open(f"{OUT}/outcomes.json", encoding="utf-8") as file:
+        kept = json.load(file)
+    groups = {}
+    for name, k in kept.items():
+        row = groups.setdefault(name.rsplit("-", 1)[0], {"n": 0, "faults": 0, "seen": 0, "other": 0, "justified": 0, "survived": 0, "none": 0})
+        row["n"] += 1
+        row["none"] += bool(k["why"])
+        for what, count in k["counts"].items():
+            row[what] += count
+            row["faults"] += count
+    total = {what: sum(row[what] for row in groups.values()) for what in next(iter(groups.values()))}
+    print("| requirements | of them without a fault | faults | seen by their cases | by another requirement's | justified | survivors |\n"
+          "|---|---|---|---|---|---|---|")
+    for name, row in [*sorted(groups.items()), ("all", total)]:
+        print(f"| {name} {row['n']} | {row['none']} | {row['faults']} | {row['seen']} | {row['other']} | {row['justified']} | {row['survived']} |")
+
+
+def main():
+    os.chdir(ROOT)
+    asked = sys.argv[1:]
+    if asked == ["figures"]:
+        return figures()
+    bench = Bench()
+    problems = []
+    lists = read_lists(problems)
+    found_again(bench, lists, problems)
+    for problem in problems:
+        print(problem)
+    if asked == ["check"]:
+        print(f"{sum(len(f) for f in lists.values())} faults of {len(lists)} requirements")
+        return bool(problems)
+    if asked == ["keep"]:
+        return keep(bench, lists)
+    chosen = [r for r in bench.requirements if not asked or r.name in asked]
+    if asked and len(chosen) != len(set(asked)):
+        sys.exit("there is no requirement " + " ".join(sorted(set(asked) - {r.name for r in chosen})))
+    if asked:
+        chosen.sort(key=lambda r: asked.index(r.name))
+    else:
+        chosen.sort(key=lambda r: hashlib.sha256(f"{SEED} {r.name}".encode()).digest())
+    excused = mutate.listed()
+    bench.build()
+    begun = time.monotonic()
+
+    def one(requirement):
+        if time.monotonic() - begun > 60 * MINUTES:
+            return None
+        try:
+            out = judge(bench, requirement, lists.get(requirement.name, []), excused)
+        except RuntimeError as error:
+            out = Outcome(requirement)
+            out.why = str(error)
+            out.counts["survived"] += 1
+        print(f"{out.name}: " + (out.why or ", ".join(f"{n} {what}" for what, n in out.counts.items() if n)), flush=True)
+        for line in out.lines:
+            if line.startswith("survived"):
+                print(f"  {line}", flush=True)
+        with bench.guard:
+            save([out])
+        return out
+
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+        outcomes = list(pool.map(one, chosen))
+    late = [r.name for r, o in zip(chosen, outcomes) if o is None]
+    outcomes = [o for o in outcomes if o]
+    return report(outcomes, late, problems)
+
+
+def report(outcomes, late, problems):
+    total = {what: sum(o.counts[what] for o in outcomes) for what in ("seen", "other", "justified", "survived")}
+    lines = [f"seed {SEED}, {len(outcomes)} requirements, {len(late)} left to another night"]
+    lines += [f"{o.name} {line}" for o in outcomes for line in (["no fault: " + o.why] if o.why else []) + o.lines]
+    lines.append(f"{sum(total.values())} faults: {total['seen']} seen by the cases of their requirement, {total['other']} by those of another "
+                 f"of their file, {total['justified']} justified, {total['survived']} survived; {sum(bool(o.why) for o in outcomes)} "
+                 "requirements without one")
+    passed = total["seen"] + total["other"] + total["justified"]
+    failed = total["survived"] + len(problems)
+    lines.append(f"{passed} passed, {failed} failed")
+    with open(f"{OUT}/report.txt", "w", encoding="utf-8") as file:
+        file.write("\n".join(lines + problems) + "\n")
+    print(lines[0], *lines[-2:], sep="\n")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
