@@ -10,7 +10,8 @@ of each kind. Only the cases that cite the requirement run; where there are none
 that cite it do.
 
 A fault is seen by these cases, or by those of another requirement that names the file (its line is that one's), or
-justified by a line of the list or of mutation.survivors; any other is a failure. So is a line of a list that is found
+justified by a line of the list or of mutation.survivors, or listed as open, where a case has yet to be written; any
+other is a failure. So is a line of a list that is found
 nowhere, or more than once, in the function that it names. Requirements come in an order drawn by SEED; after MINUTES no
 further one begins, and the report names how many are left to another night. Ends with `N passed, N failed`;
 build/mutation-requirements/report.txt has each fault.
@@ -18,7 +19,7 @@ build/mutation-requirements/report.txt has each fault.
   mutate_requirements.py [REQUIREMENT..]   all, or these
   mutate_requirements.py check             only looks whether every line of the lists is in the code, once
   mutate_requirements.py figures           what the last runs saw, as a table
-  mutate_requirements.py keep              adds to the lists what the last runs drew and the cases saw
+  mutate_requirements.py keep              adds to the lists what the last runs drew and the cases saw, the others as open
   EACH=6 SEED=2026-11-30 MINUTES=60 WORKERS=2 ..
   PROGRAMS=1 .. leaves scripts out
 """
@@ -55,8 +56,9 @@ SPENT = float(os.environ.get("SPENT", "60"))    # seconds of the processor for t
 LINKER = ["-fuse-ld=lld"] if shutil.which("ld.lld") else []
 PROGRAMS = bool(os.environ.get("PROGRAMS"))
 QUICK = 3.0  # seconds of the processor: what takes longer does not run against faults of another requirement
+STATES = ("seen", "other", "justified", "open", "survived")
 KINDS = ("boundary", "sign", "constant", "condition", "operator")
-LINE = re.compile(r"(\S+?):(\w+) `(.*?)` => `(.*?)`(?: (same|beyond): (.+))?$")
+LINE = re.compile(r"(\S+?):(\w+) `(.*?)` => `(.*?)`(?: (same|beyond|outside|open): (.+))?$")
 
 
 def split(tokens, word):
@@ -376,7 +378,7 @@ def read_lists(problems):
                     out[last].append((fault, found[5] or "", found[6] or "", place))
                 elif line.strip() and not line.startswith("#"):
                     problems.append(f"{place}: found {line.strip()[:60]}, expected FAULTS REQUIREMENT or "
-                                    "FILE:FUNCTION `OLD` => `NEW` [same|beyond: REASON]")
+                                    "FILE:FUNCTION `OLD` => `NEW` [same|beyond|outside|open: REASON]")
     return out
 
 
@@ -413,7 +415,7 @@ def draw(requirement, candidates, count):
 class Outcome:
     def __init__(self, requirement):
         self.name, self.lines, self.failed, self.why = requirement.name, [], [], ""
-        self.counts = dict.fromkeys(("seen", "other", "justified", "survived"), 0)
+        self.counts = dict.fromkeys(STATES, 0)
 
     def note(self, state, fault, by):
         self.counts[state] += 1
@@ -451,11 +453,11 @@ def judge(bench, requirement, listed, excused):
             by = bench.seen(fault, [e for e in bench.evidence(requirement, True) if not e.why])
         reason = f"{kind}: {why}" if kind else excused.get(fault.name, "")
         if by and kind:
-            out.note("survived", fault, f"is justified, and {by} sees it: take the reason out")
+            out.note("survived", fault, f"is not to be seen, and {by} sees it: take the reason out")
         elif by:
             out.note("seen", fault, by)
         elif reason:
-            out.note("justified", fault, reason)
+            out.note("open" if kind == "open" else "justified", fault, reason)
         else:
             other = bench.others(fault, requirement)
             out.note("other" if other else "survived", fault, other)
@@ -471,9 +473,9 @@ def keep(bench, lists):
     for name, outcome in outcomes.items():
         have = [f[0] for f in lists.get(name, [])]
         for line in outcome["lines"]:
-            found = re.match(r"seen \w+ (\S+ `.*?` => `.*?`) \S+", line)
-            if found and found[1] not in have and len(bench.sources[found[1].split(":")[0]].named(found[1])) == 1:
-                lines.setdefault(name, []).append(found[1])
+            found = re.match(r"(?:seen|survived) \w+ (\S+ `.*?` => `.*?`)", line)
+            if found and found[1] not in have and found[1].split(":")[0] in bench.sources and len(bench.sources[found[1].split(":")[0]].named(found[1])) == 1:
+                lines.setdefault(name, []).append(found[1] + (" open: no case sees it" if line[1] == "u" else ""))
     groups = {}
     for name in lines:
         groups.setdefault(name.rsplit("-", 1)[0], []).append(name)
@@ -505,17 +507,17 @@ def figures():
         kept = json.load(file)
     groups = {}
     for name, k in kept.items():
-        row = groups.setdefault(name.rsplit("-", 1)[0], {"n": 0, "faults": 0, "seen": 0, "other": 0, "justified": 0, "survived": 0, "none": 0})
+        row = groups.setdefault(name.rsplit("-", 1)[0], dict.fromkeys(("n", "faults", "none") + STATES, 0))
         row["n"] += 1
         row["none"] += bool(k["why"])
         for what, count in k["counts"].items():
             row[what] += count
             row["faults"] += count
     total = {what: sum(row[what] for row in groups.values()) for what in next(iter(groups.values()))}
-    print("| requirements | of them without a fault | faults | seen by their cases | by another requirement's | justified | survivors |\n"
-          "|---|---|---|---|---|---|---|")
+    print("| requirements | of them without a fault | faults | seen by their cases | by another requirement's | justified | open | survivors |\n"
+          "|---|---|---|---|---|---|---|---|")
     for name, row in [*sorted(groups.items()), ("all", total)]:
-        print(f"| {name} {row['n']} | {row['none']} | {row['faults']} | {row['seen']} | {row['other']} | {row['justified']} | {row['survived']} |")
+        print(f"| {name} {row['n']} | {row['none']} | {row['faults']} | {row['seen']} | {row['other']} | {row['justified']} | {row['open']} | {row['survived']} |")
 
 
 def main():
@@ -570,13 +572,13 @@ def main():
 
 
 def report(outcomes, late, problems):
-    total = {what: sum(o.counts[what] for o in outcomes) for what in ("seen", "other", "justified", "survived")}
+    total = {what: sum(o.counts[what] for o in outcomes) for what in STATES}
     lines = [f"seed {SEED}, {len(outcomes)} requirements, {len(late)} left to another night"]
     lines += [f"{o.name} {line}" for o in outcomes for line in (["no fault: " + o.why] if o.why else []) + o.lines]
     lines.append(f"{sum(total.values())} faults: {total['seen']} seen by the cases of their requirement, {total['other']} by those of another "
-                 f"of their file, {total['justified']} justified, {total['survived']} survived; {sum(bool(o.why) for o in outcomes)} "
+                 f"of their file, {total['justified']} justified, {total['open']} open, {total['survived']} survived; {sum(bool(o.why) for o in outcomes)} "
                  "requirements without one")
-    passed = total["seen"] + total["other"] + total["justified"]
+    passed = total["seen"] + total["other"] + total["justified"] + total["open"]
     failed = total["survived"] + len(problems)
     lines.append(f"{passed} passed, {failed} failed")
     with open(f"{OUT}/report.txt", "w", encoding="utf-8") as file:

@@ -100,6 +100,24 @@ static void the_largest_numbers_are_read(void **state)
     assert_int_equal(rows[0].size, ((uint64_t)1 << 62) - 1);
 }
 
+/* Lines that are empty, or spaces alone, are passed over; nothing in front of the text is looked
+ * at. */
+/* verifies arena-14.3b04 */
+static void empty_lines_are_passed_over(void **state)
+{
+    (void)state;
+    static const char text[] = " \n \r \nid,lower,upper,size\n\n   \na,1,2,3 \r\n";
+    bp_csv csv;
+    bp_csv_error error;
+    bp_interval row;
+    for (size_t skip = 1; skip < 6; skip += 4) {
+        assert_int_equal(bp_csv_open(&csv, text + skip, strlen(text + skip), &error), BP_OK);
+        assert_int_equal(csv.rows, 1);
+        assert_int_equal(bp_csv_read(&csv, &row, &error), BP_OK);
+        assert_int_equal(row.size, 3);
+    }
+}
+
 /* verifies arena-16.77fb */
 static void writes_the_rows_with_an_offset(void **state)
 {
@@ -122,7 +140,7 @@ static void writes_json(void **state)
 {
     (void)state;
     static const char text[] =
-        "id,lower,upper,size\n\"q\",0,3,4\nb,2,9,5\nc,2,3,0\nd,5,6,1\ne,0,2,3\n";
+        "id,lower,upper,size\n\"q\",0,3,4\nb,2,9,1\nc,2,3,0\nd,5,6,1\ne,0,2,3\n";
     bp_csv csv;
     bp_csv_error error;
     bp_interval rows[5];
@@ -168,6 +186,7 @@ int main(void)
         cmocka_unit_test(reads_columns_in_any_order),
         cmocka_unit_test(refuses_with_line_and_column),
         cmocka_unit_test(the_largest_numbers_are_read),
+        cmocka_unit_test(empty_lines_are_passed_over),
         cmocka_unit_test(writes_the_rows_with_an_offset),
         cmocka_unit_test(writes_json),
     };

@@ -261,6 +261,28 @@ static void buffers_and_bands_lie_where_they_are(void **state)
     assert_null(strstr(form_of(bp_map_html, &map), ">thin</text>"));
 }
 
+/* Each class has its colour, and white letters where it is dark: below 100 of 255 by 0.299 R +
+ * 0.587 G
+ * + 0.114 B. A picture is as high as its plot with 40 above it and 44 below. */
+/* verifies arena-17.7767 */
+static void classes_have_their_colours(void **state)
+{
+    (void)state;
+    static const bp_map_class four[] = {
+        {"light", "#646464"}, {"dark", "#636363"}, {"green", "#00ab00"}, {"short", "#000"}};
+    bp_map map = small_map();
+    map.classes = four;
+    map.class_count = 4;
+    const char *page = form_of(bp_map_html, &map);
+    assert_non_null(strstr(page, ".c0{fill:#646464;background:#646464}\n.c1{"));
+    assert_non_null(strstr(page, ".c1{fill:#636363;background:#636363}\n.c1+.n{fill:#fff}\n"));
+    assert_non_null(strstr(page, ".c2{fill:#00ab00;background:#00ab00}\n.c3{"));
+    assert_non_null(strstr(page, ".c3{fill:#000;background:#000}\n</style>"));
+    page = strstr(page, "<svg width=\"100%\" height=\"644\" ");
+    assert_non_null(page);
+    assert_non_null(strstr(page, "<svg width=\"100%\" height=\"284\" "));
+}
+
 /* verifies arena-17.7767 */
 static void the_page_shows_the_bound_that_was_missed(void **state)
 {
@@ -416,6 +438,7 @@ int main(void)
         cmocka_unit_test(the_page_stands_alone),
         cmocka_unit_test(ticks_of_time),
         cmocka_unit_test(buffers_and_bands_lie_where_they_are),
+        cmocka_unit_test(classes_have_their_colours),
         cmocka_unit_test(the_page_shows_the_bound_that_was_missed),
         cmocka_unit_test(large_programs_are_gathered_into_columns),
         cmocka_unit_test(an_empty_map_is_legal),
