@@ -111,6 +111,12 @@ static void lost_bits_decide_ties(void **unused)
     check_double(0x1.8p1023, 2.0, -0x1.8p1023);
     check_float(a, b, odd);
     check_float(a, a, 1.0f);
+    /* (1 - d) (1 + d) 2^-24 with d = 2^-14 - 2^-23: 2^-60 more than the last double below half,
+     * which is odd and stays */
+    const float d = 0x1p-14f - 0x1p-23f;
+    assert_true(bp_fmaf(1.0f - d, 0x1p-24f * (1.0f + d), odd) == odd);
+    assert_true(bp_fmaf(d - 1.0f, 0x1p-24f * (1.0f + d), -odd) == -odd);
+    check_float(1.0f - d, 0x1p-24f * (1.0f + d), odd);
 }
 
 /* verifies number-10.7c6c */

@@ -66,6 +66,22 @@ static void every_length(void **state)
     assert_string_equal(text, "f5e61141898898cdabae3590cb32e1901b40bdc59952302926213a44c105c129");
 }
 
+/* The text is 64 digits and a zero; nothing behind it is written. */
+/* verifies number-7.d44f */
+static void the_text_has_its_bytes(void **state)
+{
+    (void)state;
+    unsigned char digest[BP_SHA256_BYTES + 1];
+    char text[BP_SHA256_TEXT + 2];
+    memset(digest, 0xa5, sizeof digest);
+    memset(text, '?', sizeof text);
+    bp_sha256_text(digest, text);
+    for (size_t i = 0; i < (size_t)2 * BP_SHA256_BYTES; i++) {
+        assert_int_equal(text[i], i % 2 == 0 ? 'a' : '5');
+    }
+    assert_memory_equal(text + BP_SHA256_TEXT - 1, "\0??", 3);
+}
+
 /* verifies number-18.d59d */
 static void no_digits(void **state)
 {
@@ -88,6 +104,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_answers),
         cmocka_unit_test(every_length),
+        cmocka_unit_test(the_text_has_its_bytes),
         cmocka_unit_test(no_digits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
