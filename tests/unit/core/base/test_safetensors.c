@@ -111,6 +111,38 @@ static void needs_no_more_scratch_than_it_says(void **state)
         assert_true(d->file.scratch_needed <= needed);
         assert_string_equal(bp_safetensors_metadata(&d->file, "k"), "v");
         assert_int_equal(bp_safetensors_close(&d->file), BP_OK);
+        /* What it used there is enough there, and a byte less is not. */
+        const size_t exact = d->file.scratch_needed;
+        assert_int_equal(
+            bp_safetensors_open(&d->file, &d->faulty.store, "f", d->scratch + skew, exact, &error),
+            BP_OK);
+        assert_int_equal(bp_safetensors_close(&d->file), BP_OK);
+        assert_int_equal(bp_safetensors_open(&d->file, &d->faulty.store, "f", d->scratch + skew,
+                                             exact - 1, &error),
+                         BP_ERR_FIT);
+    }
+}
+
+/* Each of several values is found by its key, whatever their number. */
+/* verifies file-8.3d19 */
+static void finds_every_value(void **state)
+{
+    safetensors_fixture *d = *state;
+    for (size_t count = 1; count <= 9; count++) {
+        char header[256] = "{\"__metadata__\":{", key[2] = "a", value[2] = "A";
+        for (size_t i = 0; i < count; i++) {
+            (void)snprintf(header + strlen(header), sizeof header - strlen(header),
+                           "%s\"%c\":\"%c\"", i > 0 ? "," : "", (char)('a' + (int)i),
+                           (char)('A' + (int)i));
+        }
+        strcat(header, "}}");
+        assert_int_equal(safetensors_open_header(d, header, 0), BP_OK);
+        for (size_t i = 0; i < count; i++, key[0]++, value[0]++) {
+            assert_string_equal(bp_safetensors_metadata(&d->file, key), value);
+        }
+        assert_null(bp_safetensors_metadata(&d->file, key));
+        assert_null(bp_safetensors_metadata(&d->file, "A"));
+        assert_int_equal(bp_safetensors_close(&d->file), BP_OK);
     }
 }
 
@@ -172,6 +204,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(reads_metadata_values_of_any_length, safetensors_set_up,
                                         safetensors_tear_down),
         cmocka_unit_test_setup_teardown(needs_no_more_scratch_than_it_says, safetensors_set_up,
+                                        safetensors_tear_down),
+        cmocka_unit_test_setup_teardown(finds_every_value, safetensors_set_up,
                                         safetensors_tear_down),
         cmocka_unit_test_setup_teardown(keeps_an_earlier_error, safetensors_set_up,
                                         safetensors_tear_down),
