@@ -56,15 +56,16 @@ EXTRA-fuzz    := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recov
 # vectors (MVE) flush denormals, so that they are another arithmetic and stay unused. riscv64 asks nothing
 # of the Linux that its compiler is for; only examples and tests do, which qemu-user runs.
 CORTEX := cortex-m4 cortex-m7 cortex-m33 cortex-m55
-BARE   := $(CORTEX) riscv64
+BARE   := $(CORTEX) riscv32 riscv64
 CPU-cortex-m4  := -mcpu=cortex-m4 -mfpu=fpv4-sp-d16
 CPU-cortex-m7  := -mcpu=cortex-m7 -mfpu=fpv5-d16
 CPU-cortex-m33 := -mcpu=cortex-m33 -mfpu=fpv5-sp-d16
 CPU-cortex-m55 := -mcpu=cortex-m55+nomve
 TARGET-riscv64 := -march=rv64gc -static
+TARGET-riscv32 := -march=rv32imc -mabi=ilp32 --specs=picolibc.specs
 $(foreach core,$(CORTEX),$(eval TARGET-$(core) := $(CPU-$(core)) -mthumb -mfloat-abi=hard --specs=nano.specs))
 ifneq ($(filter $(BARE),$(VARIANT)),)
-CC-$(VARIANT)    := $(if $(filter $(CORTEX),$(VARIANT)),arm-none-eabi-gcc,riscv64-linux-gnu-gcc)
+CC-$(VARIANT)    := $(if $(filter $(CORTEX),$(VARIANT)),arm-none-eabi-gcc,$(if $(filter riscv32,$(VARIANT)),riscv64-unknown-elf-gcc,riscv64-linux-gnu-gcc))
 OPT-$(VARIANT)   := -Os
 EXTRA-$(VARIANT) = $(TARGET-$(VARIANT)) -ffunction-sections -fdata-sections -DBP_THREADS_MAX=1 \
                    -DBP_TRANSFER_BYTES=4096 -include device/bare/fused.h -isystem $(BUILD)/include \

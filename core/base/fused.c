@@ -190,6 +190,122 @@ float bp_fmaf(float a, float b, float c)
     return (float)sum;
 }
 
+/* Bits of a float, and of what its product and sum are made of. */
+#define NARROW_HIDDEN   UINT32_C(0x00800000)
+#define NARROW_INFINITE UINT32_C(0x7f800000)
+#define NARROW_SIGN     UINT32_C(0x80000000)
+#define NARROW_BIAS     127
+
+typedef struct narrow_part {
+    uint32_t mantissa; /* from 2^23 to below 2^24 */
+    int32_t exponent;
+} narrow_part;
+
+static uint32_t narrow_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static float narrow_float(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* A finite number that is not 0. */
+static narrow_part narrow_part_of(uint32_t bits)
+{
+    narrow_part part = {bits & (NARROW_HIDDEN - 1), (int32_t)(bits >> 23 & 0xff)};
+    if (part.exponent != 0) {
+        part.mantissa |= NARROW_HIDDEN;
+        return part;
+    }
+    part.exponent = 1;
+    while (part.mantissa < NARROW_HIDDEN) {
+        part.mantissa <<= 1;
+        part.exponent--;
+    }
+    return part;
+}
+
+/* What is shifted out leaves a 1 in the lowest bit. */
+static uint64_t narrow_right(uint64_t x, uint32_t by)
+{
+    if (by == 0) {
+        return x;
+    }
+    if (by > 63) {
+        return x != 0;
+    }
+    return x >> by | ((x << (64 - by)) != 0);
+}
+
+/* x * 2^exponent, x not 0 and below 2^63, rounded to nearest even. */
+static float narrow_round(uint32_t sign, uint64_t x, int32_t exponent)
+{
+    while (x >> 32 == 0) {
+        x <<= 31;
+        exponent -= 31;
+    }
+    while (x >> 62 == 0) {
+        x <<= 1;
+        exponent--;
+    }
+    const int32_t top = exponent + 62; /* of the highest bit */
+    if (top > NARROW_BIAS) {
+        return narrow_float(sign | NARROW_INFINITE);
+    }
+    const bool normal = top >= 1 - NARROW_BIAS;
+    /* Two bits stay below the last one: a half, and whether there is more. */
+    const uint32_t kept =
+        (uint32_t)narrow_right(x, 37 + (normal ? 0u : (uint32_t)(1 - NARROW_BIAS - top)));
+    const uint32_t rest = kept & 3;
+    uint32_t bits = kept >> 2;
+    bits += rest > 2 || (rest == 2 && (bits & 1) != 0) ? 1 : 0;
+    bits += normal ? (uint32_t)(top + NARROW_BIAS - 1) << 23 : 0; /* its hidden bit is the 1 */
+    return narrow_float(sign | bits);
+}
+
+/* Of finite numbers that are not 0. Both lie with their highest bit at 60 or 61: what a shift of 38
+ * or 15 places loses is far from the 24 bits of the sum, which cancels by one place at most then.
+ */
+static float narrow_finite(uint32_t a, uint32_t b, uint32_t c)
+{
+    const narrow_part x = narrow_part_of(a), y = narrow_part_of(b), z = narrow_part_of(c);
+    const uint32_t sign = (a ^ b) & NARROW_SIGN;
+    uint64_t product = (uint64_t)x.mantissa * y.mantissa << 14;
+    uint64_t added = (uint64_t)z.mantissa << 37;
+    const int32_t of_product = x.exponent + y.exponent - 2 * (NARROW_BIAS + 23) - 14;
+    const int32_t of_added = z.exponent - (NARROW_BIAS + 23) - 37;
+    const int32_t exponent = of_product > of_added ? of_product : of_added;
+    product = narrow_right(product, (uint32_t)(exponent - of_product));
+    added = narrow_right(added, (uint32_t)(exponent - of_added));
+    if (sign == (c & NARROW_SIGN)) {
+        return narrow_round(sign, product + added, exponent);
+    }
+    if (product < added) {
+        return narrow_round(sign ^ NARROW_SIGN, added - product, exponent);
+    }
+    return product == added ? 0.0f : narrow_round(sign, product - added, exponent);
+}
+
+float bp_fmaf_integers(float a, float b, float c)
+{
+    const uint32_t x = narrow_bits(a), y = narrow_bits(b), z = narrow_bits(c);
+    const bool finite =
+        (x & NARROW_INFINITE) != NARROW_INFINITE && (y & NARROW_INFINITE) != NARROW_INFINITE;
+    if (!finite || x << 1 == 0 || y << 1 == 0) {
+        return a * b + c; /* the product is exact, or there is none */
+    }
+    if ((z & NARROW_INFINITE) == NARROW_INFINITE) {
+        return c + c;
+    }
+    return z << 1 == 0 ? a * b : narrow_finite(x, y, z);
+}
+
 const char *bp_fused_fault(void)
 {
     static const struct {

@@ -11,6 +11,9 @@
 double bp_fma(double a, double b, double c);
 float bp_fmaf(float a, float b, float c);
 
+/* The same number, in integers alone: where a sum of doubles takes a hundred instructions too. */
+float bp_fmaf_integers(float a, float b, float c);
+
 /* NULL when fma and fmaf, as this library was built, round once and keep denormals; else a short
  * static text that says which of it they do not. Six products. */
 const char *bp_fused_fault(void);

@@ -11,7 +11,9 @@
 #if !defined(__FP_FAST_FMA)
 #define fma bp_fma
 #endif
-#if !defined(__FP_FAST_FMAF)
+#if !defined(__FP_FAST_FMAF) && defined(__riscv_float_abi_soft)
+#define fmaf bp_fmaf_integers
+#elif !defined(__FP_FAST_FMAF)
 #define fmaf bp_fmaf
 #endif
 

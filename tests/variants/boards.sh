@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# boards.sh [long|size] [CORE..]: microcontrollers that QEMU emulates, and aarch64 and riscv64 under qemu-user, train
-# to the bits of this machine:
+# boards.sh [long|size] [CORE..]: microcontrollers that QEMU emulates (Cortex-M, and rv32imc without floating point), and
+# aarch64 and riscv64 under qemu-user, train to the bits of this machine:
 #   - the example of tools/board, which plans on the board;
 #   - trainers made by plan --emit-c, whose digests are also those of `bedplate train` over the same data.
 # Their code and static memory stay within board.sizes. The long form takes five trainers on every core, the shortest
@@ -21,6 +21,7 @@ boards='cortex-m7 mps2-an500 train gpt mlp gru cnn kws kwslow anomaly anomalylow
 cortex-m4 mps2-an386 mlp cnn
 cortex-m33 mps2-an505 mlp cnn
 cortex-m55 mps3-an547 mlp cnn
+riscv32 virt mlp cnn
 aarch64 qemu-aarch64 gpt mlp gru cnn
 riscv64 qemu-riscv64 gpt mlp gru cnn'
 sizes=tests/variants/board.sizes
@@ -74,10 +75,31 @@ on_pc() {
         "$name, 1,000 steps, against release.digests"
 }
 
+# compiler_of CORE TOOL: the tool of the compiler for that core.
+compiler_of() {
+    case $1 in
+    cortex-*) echo "arm-none-eabi-$2" ;;
+    riscv32) echo "riscv64-unknown-elf-$2" ;;
+    *) echo "$1-linux-gnu-$2" ;;
+    esac
+}
+
+# emulate BOARD PROGRAM: runs it there, and what it prints.
+emulate() {
+    local system=(-nographic -semihosting-config 'enable=on,target=native' -kernel)
+    case $1 in
+    mps*) qemu-system-arm -M "$1" "${system[@]}" "$2" ;;
+    virt) qemu-system-riscv32 -M virt -bios none "${system[@]}" "$2" ;;
+    qemu-*) "$1" "$2" ;;
+    *) "$2" ;;
+    esac </dev/null 2>&1
+}
+export -f emulate
+
 # look_at_size CORE NAME PROGRAM: says what it takes, which is at most what board.sizes allows.
 look_at_size() {
     local code ram most_code most_ram
-    read -r code ram < <(arm-none-eabi-size "$3" | awk 'NR == 2 { print $1 + $2, $2 + $3 }')
+    read -r code ram < <("$(compiler_of "$1" size)" "$3" | awk 'NR == 2 { print $1 + $2, $2 + $3 }')
     read -r most_code most_ram < <(awk -v core="$1" -v name="$2" '$1 == core && $2 == name { print $3, $4 }' $sizes)
     echo "$1: $2: $code bytes of code and constants, $ram of static memory"
     judge "$((code <= ${most_code:-0} && ram <= ${most_ram:-0}))" 1 \
@@ -88,20 +110,13 @@ look_at_size() {
 
 # on_board CORE BOARD NAME PROGRAM SAID: looks at its size, and runs it there.
 on_board() {
-    local emulator=(qemu-system-arm -M "$2" -nographic -semihosting-config "enable=on,target=native" -kernel)
-    [[ $2 != qemu-* ]] || emulator=("$2")
     [[ $2 == qemu-* || -n $long ]] || look_at_size "$1" "$3" "$4"
-    [[ -n $size ]] || judge "$(timeout $((${#long} > 0 ? 12000 : 3000)) "${emulator[@]}" "$4" </dev/null 2>&1 | grep -v '^plan')" "$5" "$1: $3"
+    [[ -n $size ]] || judge "$(timeout $((${#long} > 0 ? 12000 : 3000)) bash -c 'emulate "$@"' - "$2" "$4" | grep -v '^plan')" "$5" "$1: $3"
 }
 
 # run_there BOARD FOLDER: the trainer in a folder, beside its flash.img; the last digest.
 run_there() {
-    local emulator=(./example)
-    case $1 in
-    qemu-*) emulator=("$1" ./example) ;;
-    mps*) emulator=(qemu-system-arm -M "$1" -nographic -semihosting-config "enable=on,target=native" -kernel ./example) ;;
-    esac
-    (cd "$2" && timeout 4000 "${emulator[@]}" </dev/null 2>&1)
+    (cd "$2" && timeout 4000 bash -c 'emulate "$@"' - "$1" ./example)
 }
 
 # too_small CORE: the keyword spotting's trainer for boards with too little memory: the linker says what lacks, in the
@@ -133,6 +148,53 @@ compact_code() {
         awk '$6 == "trainer_state.o" { print $1 + $2 }')
     echo "$1: ${code:-no} bytes of code keep a state in slots"
     judge "$((${code:-$2 + 1} <= $2))" 1 "$1: the compact state: ${code:-no} bytes of code of $2"
+}
+
+# packages CORE BOARD: the folders for other build systems, with the library of that core beside their sources, train there as
+# the plain one does, and Arduino's sketch learns there, as C++.
+# verifies device-45.20e6
+packages() {
+    local core=$1 board=$2 form there flags start link sources
+    flags="$(sed -n 's/^CFLAGS = //p' "build/$core/kit/kit.mk") -ffunction-sections -fdata-sections -ffp-contract=off"
+    start=$(sed -n 's/^BOARD = //p' "build/$core/kit/kit.mk")
+    link=$(sed -n 's/^LDFLAGS = //p' "build/$core/kit/kit.mk")
+    for form in arduino zephyr cmsis-pack esp-idf; do
+        there=$work/$core-$form
+        build/release/bedplate plan --model "$work/mlp-model" --max-steps "$steps" "${mlp[@]}" --predict --emit-c "$there" \
+            --as $form >/dev/null && make -s -C "$there" -f bedplate.mk BEDPLATE="$PWD/build/$core/kit" CORE="$core"
+        cp "$work/mlp/"{example.c,board.h,flash.h} "$there/"
+        sources=("$there/example.c" "$there/src/plan.c" "$there/src/trainer.c")
+        # shellcheck disable=SC2086
+        "$(compiler_of "$core" gcc)" $flags -std=c99 -pedantic -Wall -Wextra -Werror -DSTEPS="$steps" -I"$there/src" \
+            "${sources[@]}" $start $link -L"$there/src/$core" -lbedplate -lm -o "$there/example"
+        judge "$(run_there "$board" "$there" | tail -1)" "$(tail -1 "$work/mlp.said")" "$core: as a package, $form"
+    done
+    there=$work/$core-arduino
+    cat >"$there/Arduino.h" <<'END'
+#include <stdint.h>
+#include <string.h>
+#define A0 0
+int analogRead(int pin);
+struct SerialPort { void begin(long); void println(const char *); void println(double); };
+extern SerialPort Serial;
+END
+    cat >"$there/sketch.cpp" <<'END'
+#include "Arduino.h"
+#include "examples/Learn/Learn.ino"
+extern "C" void board_write(const char *text);
+SerialPort Serial;
+int analogRead(int) { static int n = 0; return n++ % 1024; }
+void SerialPort::begin(long) {}
+void SerialPort::println(const char *text) { board_write(text); board_write("\n"); }
+void SerialPort::println(double number) { board_write(number > 0.0 ? "learned\n" : "no loss\n"); }
+int main() { setup(); loop(); loop(); return 0; }
+END
+    # shellcheck disable=SC2086
+    "$(compiler_of "$core" g++)" $flags -std=c++11 -fno-exceptions -fno-rtti -fno-threadsafe-statics -Wall -Wextra \
+        -I"$there" -I"$there/src" -c "$there/sketch.cpp" -o "$there/sketch.o" &&
+        "$(compiler_of "$core" gcc)" $flags -std=c99 -I"$there/src" "$there/sketch.o" "$there/src/plan.c" "$there/src/trainer.c" \
+            $start $link -L"$there/src/$core" -lbedplate -lm -o "$there/example"
+    judge "$(run_there "$board" "$there" | tr '\n' ' ')" "ready learned learned " "$core: Arduino's sketch"
 }
 
 # learns CORE BOARD: tools/board/vibration.c there, with the power cut twice, ends as on this machine without a cut.
@@ -225,13 +287,16 @@ on_pc llama "$work/text" "${lora[@]}"
 on_pc llama8 "$work/text" "${lora[@]}" --load-in-8bit
 while read -r core board names; do
     [[ -n $core && (-z $* || " $* " == *" $core "*) ]] || continue
-    runner=$board compiler=$core-linux-gnu-gcc
-    [[ $core != cortex-* ]] || runner=qemu-system-arm compiler=arm-none-eabi-gcc
+    runner=$board compiler=$(compiler_of "$core" gcc)
+    case $board in
+    mps*) runner=qemu-system-arm ;;
+    virt) runner=qemu-system-riscv32 ;;
+    esac
     if ! command -v "$runner" >/dev/null || ! command -v "$compiler" >/dev/null; then
         lacks_tool "$core, no $compiler or no $runner"
         continue
     fi
-    [[ -z $size || $core == cortex-* ]] || continue
+    [[ -z $size || $board != qemu-* ]] || continue
     names=${long:-$names}
     # shellcheck disable=SC2086
     build_for "$core" $names || continue
@@ -249,6 +314,7 @@ while read -r core board names; do
     done
     [[ " $names " != *" kws "* ]] || too_small "$core"
     [[ $core != cortex-m7 || -n $long$size ]] || learns "$core" "$board"
+    [[ ! $core =~ cortex-m7|riscv32 || -n $long$size ]] || packages "$core" "$board"
     [[ $core != cortex-m7 ]] || compact_code "$core" 4096
     [[ $core != cortex-m7 || -n $long ]] || { without_digest "$core" gpt 24576 && without_digest "$core" mlp 17152; }
     [[ -n $long$size || $core == cortex-m4 || $core == aarch64 ]] || moves "$core" "$board"

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* What a Cortex-M does between power and main, and how it speaks to whoever watches it: by
- * semihosting, which QEMU and debug probes answer (Arm, "Semihosting for AArch32 and AArch64"). */
-#include "tools/board/board.h"
+/* What a board does between reset and main, and how it speaks to whoever watches it: by
+ * semihosting, which QEMU and debug probes answer (Arm, "Semihosting for AArch32 and AArch64";
+ * RISC-V, "RISC-V Semihosting", takes the same operations). Instructions of a core are in cortex.c
+ * and riscv32.c. */
+#include "tools/board/startup.h"
 
 #include <stdint.h>
 #include <string.h>
+
+#include "tools/board/board.h"
 
 #define SYS_OPEN          0x01
 #define SYS_CLOSE         0x02
@@ -17,23 +21,14 @@
 #define OPEN_WB           5
 
 int main(void);
-void board_reset(void);
 
 /* Of the linker's script. */
 extern uint32_t board_stack_top[], board_data_from[], board_data[], board_data_end[], board_bss[],
     board_bss_end[];
 
-static uintptr_t semihost(uintptr_t operation, uintptr_t argument)
-{
-    register uintptr_t r0 __asm__("r0") = operation;
-    register uintptr_t r1 __asm__("r1") = argument;
-    __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
-    return r0;
-}
-
 void board_write(const char *text)
 {
-    semihost(SYS_WRITE0, (uintptr_t)text);
+    board_semihost(SYS_WRITE0, (uintptr_t)text);
 }
 
 /* Opens, reads or writes all bytes, closes. Reading and writing answer with the bytes left. */
@@ -41,13 +36,13 @@ static bool board_transfer(const char *name, uintptr_t mode, uintptr_t operation
                            size_t bytes)
 {
     const uintptr_t open[3] = {(uintptr_t)name, mode, strlen(name)};
-    const uintptr_t handle = semihost(SYS_OPEN, (uintptr_t)open);
+    const uintptr_t handle = board_semihost(SYS_OPEN, (uintptr_t)open);
     if (handle == UINTPTR_MAX) {
         return false;
     }
     const uintptr_t move[3] = {handle, memory, bytes};
-    const uintptr_t left = semihost(operation, (uintptr_t)move);
-    return semihost(SYS_CLOSE, (uintptr_t)&handle) == 0 && left == 0;
+    const uintptr_t left = board_semihost(operation, (uintptr_t)move);
+    return board_semihost(SYS_CLOSE, (uintptr_t)&handle) == 0 && left == 0;
 }
 
 bool board_read_file(const char *name, void *to, size_t bytes)
@@ -60,10 +55,10 @@ bool board_write_file(const char *name, const void *from, size_t bytes)
     return board_transfer(name, OPEN_WB, SYS_WRITE, (uintptr_t)from, bytes);
 }
 
-static void board_exit(int code)
+void board_exit(int code)
 {
     const uintptr_t block[2] = {APPLICATION_EXIT, (uintptr_t)code};
-    semihost(SYS_EXIT_EXTENDED, (uintptr_t)block);
+    board_semihost(SYS_EXIT_EXTENDED, (uintptr_t)block);
     for (;;) {
     }
 }
@@ -95,12 +90,8 @@ static void board_say_stack(void)
 }
 #endif
 
-/* Coprocessors 10 and 11 are the floating-point unit, which is off at reset. */
-void board_reset(void)
+void board_begin(void)
 {
-    volatile uint32_t *const access = (volatile uint32_t *)0xe000ed88;
-    *access |= 0xfu << 20;
-    __asm__ volatile("dsb\n isb" ::: "memory");
     const uint32_t *from = board_data_from;
     for (uint32_t *to = board_data; to < board_data_end; to++) {
         *to = *from++;
@@ -118,18 +109,8 @@ void board_reset(void)
 #endif
 }
 
-static void board_fault(void)
+void board_fault(void)
 {
     board_write("the processor met a fault\n");
     board_exit(7);
 }
-
-__attribute__((section(".vectors"), used)) static void (*const vectors[16])(void) = {
-    (void (*)(void))(uintptr_t)board_stack_top,
-    board_reset,
-    board_fault,
-    board_fault,
-    board_fault,
-    board_fault,
-    board_fault,
-};

@@ -60,8 +60,10 @@ EXPORT int qemu_plugin_install(id_type id, const void *info, int argc, char **ar
 }
 END
 cc -shared -fPIC -O2 "$work/count.c" -o "$work/count.so" || exit 1
-# shellcheck disable=SC2086
-arm-none-eabi-gcc $flags -std=c99 -DBOARD_PAINT -I. -fcallgraph-info=su -c tools/board/startup.c -o "$work/startup.o" || exit 1
+for part in startup cortex; do
+    # shellcheck disable=SC2086
+    arm-none-eabi-gcc $flags -std=c99 -DBOARD_PAINT -I. -fcallgraph-info=su -c tools/board/$part.c -o "$work/$part.o" || exit 1
+done
 make -s VARIANT="$core" BUILD="$graph" OPT="-Os -fcallgraph-info=su" library >"$work/log" 2>&1 || { tail -5 "$work/log"; exit 1; }
 mkdir "$work/types"
 find arena core layers optim device -name '*.c' | while read -r source; do
@@ -73,7 +75,7 @@ done || exit 1
 # said NAME STEPS: builds and runs that trainer; what it prints is in $said.
 said() {
     rm -f "$work/$1/example" "$work/$1/"*.o
-    make -s -C "$work/$1" STEPS="$2" BOARD="$work/startup.o" CFLAGS="$flags -fcallgraph-info=su" example || exit 1
+    make -s -C "$work/$1" STEPS="$2" BOARD="$work/startup.o $work/cortex.o" CFLAGS="$flags -fcallgraph-info=su" example || exit 1
     said=$(qemu-system-arm -M $board -nographic -semihosting-config enable=on,target=native -plugin "$work/count.so" \
         -kernel "$work/$1/example" </dev/null 2>&1)
 }
@@ -94,7 +96,7 @@ row() {
     said "$name" 6
     read -r flash ram < <(arm-none-eabi-size "$work/$name/example" | awk 'NR == 2 { print $1 + $2, $2 + $3 }')
     stack=$(sed -n 's/^stack //p' <<<"$said")
-    cp "$work/startup.ci" "$work/$name/"
+    cp "$work/startup.ci" "$work/cortex.ci" "$work/$name/"
     arm-none-eabi-nm "$work/$name/example" >"$work/symbols"
     bound=$(tools/board/stack.py "$graph" "$work/types" "$work/$name" "$work/symbols" 2>"$work/chain") || cat "$work/chain" >&2
     echo "$name $flash $ram $((stack)) $bound $((($(sed -n 's/^instructions //p' <<<"$said") - first) / 4))" |

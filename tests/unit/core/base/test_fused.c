@@ -49,10 +49,13 @@ static void check_double(double a, double b, double c)
 
 static void check_float(float a, float b, float c)
 {
-    const float found = bp_fmaf(a, b, c), right = fmaf(a, b, c);
-    if (isnan(right) ? !isnan(found) : memcmp(&found, &right, sizeof found) != 0) {
-        fail_msg("fmaf(%a, %a, %a) is %a, not %a", (double)a, (double)b, (double)c, (double)right,
-                 (double)found);
+    const float right = fmaf(a, b, c);
+    const float found[] = {bp_fmaf(a, b, c), bp_fmaf_integers(a, b, c)};
+    for (size_t i = 0; i < sizeof found / sizeof found[0]; i++) {
+        if (isnan(right) ? !isnan(found[i]) : memcmp(&found[i], &right, sizeof right) != 0) {
+            fail_msg("%s(%a, %a, %a) is %a, not %a", i == 0 ? "fmaf" : "fmaf in integers",
+                     (double)a, (double)b, (double)c, (double)right, (double)found[i]);
+        }
     }
 }
 
