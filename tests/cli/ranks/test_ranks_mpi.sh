@@ -246,7 +246,7 @@ disturbed() {
 over() { [[ $code -eq 0 && $out == *state_digest* ]]; }
 
 lost() {
-    start_ranks 4 --silence-limit 4 # limit: a hundred times a rank's interval; one that stands still says nothing more
+    start_ranks 4
     at 20
     kill -STOP "$(process_of 1)"
     finish_ranks
