@@ -7,7 +7,7 @@ for command in git python3; do
     command -v $command >/dev/null || { echo "skipped: no $command"; exit 77; }
 done
 tree=$(mktemp -d)
-trap 'rm -rf "$tree"' EXIT
+trap 'rm -rf "$tree" "$tree.bin"' EXIT
 passed=0
 failed=0
 # check NAME CONDITION..: counts one check.
@@ -57,6 +57,25 @@ move core/a/one.c blocked/one.c
 check "a step that fails says so: $rc $text" test "$rc" -eq 1
 check "and leaves everything as it was" test -z "$(grown)"
 git rm -q blocked && git commit -qm free
+for place in .git/one.c .git/hooks/post-commit core/.git/one.c; do
+    move core/a/one.c $place
+    check "a target in the repository is refused: $place: $rc $text" test "$rc" -eq 2
+done
+check "and is not there" test ! -e .git/one.c -a -f core/a/one.c
+ln -s "${TMPDIR:-/tmp}" away && git add away && git commit -qm link
+move core/a/one.c away/one.c
+check "a target behind a link is refused: $rc $text" test "$rc" -eq 2
+git rm -q away && git commit -qm unlink
+# What is called for files that change fails, or a signal comes while it is at work.
+mkdir "$tree.bin"
+for step in 'exit 1' 'kill -TERM $PPID; exec tail -f /dev/null' 'kill -INT $PPID; exec tail -f /dev/null'; do
+    printf '#!/bin/sh\n%s\n' "$step" >"$tree.bin/clang-format-14"
+    chmod +x "$tree.bin/clang-format-14"
+    PATH=$tree.bin:$PATH move core/a/one.h core/new/place/one.h
+    check "a step that fails ($step): $rc $text" test "$rc" -eq 1
+    check "everything is as it was ($step): $(grown)" test -z "$(grown)" -a ! -e core/new -a -f core/a/one.h
+done
+rm -r "$tree.bin"
 
 printf 'core/a/one.c core/d/uno.c\ncore/a/one.h core/d/uno.h # with its header\n' >list
 move --list list

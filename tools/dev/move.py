@@ -15,8 +15,8 @@ sentence names a path get their new digest, in the cases that cite them too. Rew
 
 Patterns with * that meant a file that moves cannot be rewritten; they are printed, for a look.
 
-Refused, with nothing changed: a tree with uncommitted changes, a target that exists, a path outside the tree,
-an OLD that is not tracked. When a step fails, the tree is put back as it was. Exit status 0, 2 refused, 1 failed.
+Refused, with nothing changed: a tree with uncommitted changes, a target that exists, a path outside the tree (also
+by a link) or in .git, an OLD that is not tracked. When a step fails, the tree is put back as it was. Exit status 0, 2 refused, 1 failed.
 Prove a move with tools/dev/same_code.sh.
 """
 import argparse
@@ -24,6 +24,7 @@ import os
 import posixpath
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -37,6 +38,7 @@ SORTED = re.compile(r"(\.justified|\.missing|\.open|\.survivors|\.pointers|\.loo
 
 
 FORMATTER = shutil.which("clang-format-14")
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Refused(Exception):
@@ -69,8 +71,14 @@ def read_list(path):
 def inside(path):
     """The path in its plain form; refused when it leaves the tree."""
     plain = posixpath.normpath(path)
-    if posixpath.isabs(path) or plain.startswith("..") or plain == ".":
-        raise Refused(f"{path}: outside the tree")
+    if not path or posixpath.isabs(path) or plain.startswith("..") or plain == ".":
+        raise Refused(f"{path or 'an empty path'}: outside the tree")
+    if ".git" in plain.lower().split("/"):
+        raise Refused(f"{path}: in the repository, not in the tree")
+    # A folder of the way may be a link that leads out.
+    root, folder = os.path.realpath("."), os.path.realpath(posixpath.dirname(plain) or ".")
+    if folder != os.path.normpath(os.path.join(root, posixpath.dirname(plain))):
+        raise Refused(f"{path}: outside the tree, or behind a link")
     return plain
 
 
@@ -230,11 +238,41 @@ def plan(moves, files):
     return changed, doubtful
 
 
+def stop(number, _frame):
+    """A signal that ends this program fails the step that it came in."""
+    raise OSError(f"stopped by signal {number}")
+
+
+def make_folder(folder, made):
+    """Makes a folder with those above it; `made` gets what was not there."""
+    if folder and not os.path.isdir(folder):
+        make_folder(posixpath.dirname(folder), made)
+        os.mkdir(folder)
+        made.append(folder)
+
+
+def put_back(moves, made):
+    """Everything as it was before carry_out: the tree had no changes then."""
+    for number in ENDS:
+        signal.signal(number, signal.SIG_IGN)
+    git("reset", "-q")
+    for old, new in moves.items():
+        for place in (old + ".moving", new):
+            if os.path.lexists(place) and not os.path.lexists(old):
+                os.rename(place, old)
+    git("checkout", "-q", "--", ".")
+    for folder in reversed(made):
+        os.rmdir(folder)
+
+
 def carry_out(moves, changed):
     """Moves and writes; puts everything back when a step fails."""
+    made = []
+    for number in ENDS:
+        signal.signal(number, stop)
     try:
-        for old in moves:
-            os.makedirs(posixpath.dirname(moves[old]) or ".", exist_ok=True)
+        for new in moves.values():
+            make_folder(posixpath.dirname(new), made)
         # Two steps, so that files may change places.
         for old in moves:
             os.rename(old, old + ".moving")
@@ -251,13 +289,8 @@ def carry_out(moves, changed):
         if moves:
             git("add", "-A", "--", *sorted({*moves.values(), *changed}))
             git("rm", "-q", "--cached", "--ignore-unmatch", "--", *sorted(set(moves) - set(moves.values())))
-    except (OSError, subprocess.CalledProcessError) as error:
-        git("reset", "-q")
-        for old, new in moves.items():
-            for place in (old + ".moving", new):
-                if os.path.lexists(place) and not os.path.lexists(old):
-                    os.rename(place, old)
-        git("checkout", "-q", "--", ".")
+    except Exception as error:  # whatever it is, nothing stays half done
+        put_back(moves, made)
         print(f"move.py: {error}; everything is as it was", file=sys.stderr)
         return 1
     for old in moves:

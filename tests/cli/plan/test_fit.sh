@@ -318,10 +318,8 @@ for command in plan "train --data $work/text --max-seq-length 1024 --output-dir 
     for end in INT:130 TERM:143; do
         long_form || [[ ${command%% *}-$end == plan-INT* || ${command%% *}-$end == train-TERM* ]] || continue
         read -ra words <<<"$command"
-        (
-            trap - INT
-            exec "$program" "${words[@]}" "${long[@]}"
-        ) >"$work/.out" 2>&1 </dev/null &
+        # What runs in the background ignores INT, and so does what runs beside it.
+        env --default-signal=INT "$program" "${words[@]}" "${long[@]}" >"$work/.out" 2>&1 </dev/null &
         pid=$!
         wait_for 600 '[[ $(used $pid) -ge 100 ]]' $pid
         before=$(used $pid)
