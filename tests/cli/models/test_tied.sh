@@ -67,4 +67,44 @@ check $? "and has none without" "$out$err"
 sed 's/"tie_word_embeddings": true/"tie_word_embeddings": false/' "$work/tiny-llama.run./config.json" >"$work/config"
 mv "$work/config" "$work/tiny-llama.run./config.json"
 expect 4 'embed_tokens.weight: a tensor of the model is missing' eval --model "$work/tiny-llama.run." --data "$work/text"
+
+# Both kinds as GGUF: a head that differs from the embedding is read as one, and a copy of it, as older converters wrote it,
+# is the embedding.
+for model in tiny tiny-llama; do
+    mkdir "$work/$model.flip"
+    run train --model "$model" --data "$work/text" --max-seq-length 16 --max-steps 0 --quiet --output-dir "$work/$model.start"
+    sed 's/"tie_word_embeddings": true/"tie_word_embeddings": false/' "$work/$model.start/config.json" >"$work/$model.flip/config.json"
+    grep -q '"tie_word_embeddings": false' "$work/$model.flip/config.json" ||
+        sed -i 's/^{/{"tie_word_embeddings": false,/' "$work/$model.flip/config.json"
+    run train --model "$work/$model.flip" --data "$work/text" --max-seq-length 16 --max-steps 1 --quiet --output-dir "$work/$model.untied"
+    check $code "$model with a head that is not tied" "$err"
+    for kind in start untied; do
+        right=$(loss "$work/$model.$kind")
+        expect 0 '' export --model "$work/$model.$kind" --to "$work/$model.$kind.gguf"
+        [[ -n $right && $(loss "$work/$model.$kind.gguf") == "$right" ]]
+        check $? "$model.$kind as GGUF: its loss is $right" "$out$err"
+        expect 0 '' import --from "$work/$model.$kind.gguf" --to "$work/$model.$kind.back"
+        [[ $(loss "$work/$model.$kind.back") == "$right" ]]
+        check $? "$model.$kind: and read back" "$out$err"
+    done
+done
+cp -r "$work/tiny.untied" "$work/copied"
+python3 - "$work/copied/model.safetensors" <<'P'
+import json, struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+size = struct.unpack("<Q", data[:8])[0]
+head = json.loads(data[8 : 8 + size])
+place = lambda name: slice(*(8 + size + at for at in head[name]["data_offsets"]))
+data[place("lm_head.weight")] = data[place("transformer.wte.weight")]
+head.pop("__metadata__", None)
+text = json.dumps(head).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(text)) + text + data[8 + size :])
+P
+right=$(loss "$work/copied")
+expect 0 '' export --model "$work/copied" --to "$work/copied.gguf"
+grep -qa output.weight "$work/copied.gguf" && [[ -n $right && $(loss "$work/copied.gguf") == "$right" ]]
+check $? "a copy of the embedding as the head of a GGUF" "$out$err"
+expect 0 '' import --from "$work/copied.gguf" --to "$work/copied.back"
+! grep -qa lm_head.weight "$work/copied.back/model.safetensors"
+check $? "is tied again" "$(cat "$work/copied.back/config.json")"
 finish

@@ -4,8 +4,10 @@
 
 #include <string.h>
 
+#include "core/base/storage.h"
 #include "layers/families/gpt2.h"
 #include "tools/formats/gguf/gguf_llama.h"
+#include "tools/formats/gguf/gguf_rope.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -53,6 +55,31 @@ static void gpt2_put(bp_gguf_writer *w, const char *architecture, const bp_model
     bp_gguf_put_f32(w, "gpt2.attention.layer_norm_epsilon", (float)own.norm_epsilon);
 }
 
+/* Whether the file has a head that is no copy of the token embedding: of another type, or by the
+ * first byte that differs. */
+static bp_status gpt2_take_untied(const bp_gguf_file *f, bool *untied)
+{
+    enum { PIECE = 4096 };
+    unsigned char bytes[2][PIECE];
+    const bp_tensor_entry *const both[] = {bp_gguf_tensor(f, "output.weight"),
+                                           bp_gguf_tensor(f, "token_embd.weight")};
+    *untied = both[0] != NULL && both[1] != NULL &&
+              (both[0]->dtype != both[1]->dtype || both[0]->packed != both[1]->packed ||
+               both[0]->bytes != both[1]->bytes);
+    const uint64_t end = both[0] != NULL && both[1] != NULL ? both[0]->bytes : 0;
+    for (uint64_t at = 0; at < end && !*untied; at += PIECE) {
+        const size_t some = end - at < PIECE ? (size_t)(end - at) : PIECE;
+        for (size_t i = 0; i < COUNT(both); i++) {
+            const uint64_t from = f->part.data_at + both[i]->offset + at;
+            if (f->store->read_at(f->store, f->file, from, bytes[i], some) != BP_OK) {
+                return bp_storage_failed(f->error, f->store, "read", f->path);
+            }
+        }
+        *untied = memcmp(bytes[0], bytes[1], some) != 0;
+    }
+    return BP_OK;
+}
+
 static bp_status gpt2_take(const bp_gguf_file *f, const char *architecture, bp_model_config *config)
 {
     (void)architecture;
@@ -72,6 +99,7 @@ static bp_status gpt2_take(const bp_gguf_file *f, const char *architecture, bp_m
         return bp_error_set(f->error, BP_ERR_DATA, "gguf", "a value is out of range (0 to 1)",
                             "gpt2.attention.layer_norm_epsilon");
     }
+    BP_TRY(gpt2_take_untied(f, &own.untied));
     own.norm_epsilon = epsilon;
     own.inner = own.inner == 4 * own.width ? 0 : own.inner;
     own.initializer_range = 0.02;
