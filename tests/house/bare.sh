@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Proves what README.md promises on a bare machine: a fresh clone of HEAD in a minimal Debian 12 that has nothing but
 # git and make, where, as root, `make demo` and `make test` install what they need and pass. Ends with
-# `N passed, N failed`; without root, debootstrap or namespaces it says `skipped: REASON` and counts nothing.
+# `N passed, N failed`; without root, debootstrap or namespaces it fails, or is skipped with OPTIONAL=1.
 #
 #   tests/house/bare.sh [GOAL..]     these goals instead of `demo test`, one after the other
 #

@@ -7,7 +7,7 @@
 #   tests/house/jobs.sh [PAGE..]     these pages alone
 #
 # build/dist has what `make dist` makes (made here where it is not there), build/bare the minimal system, kept for the
-# next time. Without root, debootstrap or namespaces it says `skipped: REASON` and counts nothing.
+# next time. Without root, debootstrap or namespaces it fails, or is skipped with OPTIONAL=1.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/house/minimal.sh
 unset MAKEFLAGS MAKELEVEL MFLAGS BUILD

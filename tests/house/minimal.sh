@@ -3,6 +3,7 @@
 # build/bare keeps the systems and the packages that apt fetched there for the next time; BARE_MIRROR is another mirror of
 # Debian. Mounts and processes belong to namespaces that end with their first process: what is left is files alone.
 keep=$PWD/build/bare
+. tests/assurance/missing.sh
 
 # minimal_lacks COMMAND..: says what of root, namespaces and commands is not here; 1 where nothing is missing.
 minimal_lacks() {
@@ -15,11 +16,10 @@ minimal_lacks() {
 }
 
 # minimal_begin NAME COMMAND..: a root for NAME that goes with the script. Where something is missing the script ends here
-# with `skipped: NAME (REASON)` and counts nothing.
+# with `missing: NAME (REASON)` and a failure, or with `skipped: NAME (REASON)` where OPTIONAL is 1.
 minimal_begin() {
     if why=$(minimal_lacks "${@:2}"); then
-        printf 'skipped: %s (%s)\n0 passed, 0 failed\n' "$1" "$why"
-        exit 0
+        missing_tool "$1 ($why)"
     fi
     mkdir -p "$keep"
     root=$(mktemp -d "$keep/root.XXXXXX")

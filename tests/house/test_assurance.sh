@@ -103,6 +103,16 @@ out=$(PATH=$work/bin "$tree/tests/assurance/mcdc_gcc.sh")
 check "without gcc 14 it fails and leaves nothing of before" "$? $(grep -c '^missing: .*Debian 13: gcc-14' <<<"$out") $(find "$tree/build/mcdc-gcc" -name '*.tsv' | wc -l)" "1 1 0"
 out=$(PATH=$work/bin OPTIONAL=1 "$tree/tests/assurance/mcdc_gcc.sh")
 check "OPTIONAL=1 skips it" "$? $(grep -c '^skipped: .*Debian 13: gcc-14' <<<"$out")" "0 1"
+# Goals of other folders: a compiler without ThreadSanitizer, no debootstrap.
+printf '#!/bin/sh\nexit 1\n' >"$work/bin/gcc"
+chmod +x "$work/bin/gcc"
+for tool in bash mktemp id unshare chroot; do ln -sf "$(command -v $tool)" "$work/bin"; done
+for goal in variants/threads.sh house/bare.sh; do
+    out=$(PATH=$work/bin tests/$goal 2>&1)
+    check "$goal without its tools" "$? $(grep -c '^missing: ' <<<"$out") $(tail -1 <<<"$out")" '1 1 0 passed, 1 failed'
+    out=$(PATH=$work/bin OPTIONAL=1 tests/$goal 2>&1)
+    check "$goal with OPTIONAL=1" "$? $(grep -c '^skipped: ' <<<"$out") $(tail -1 <<<"$out")" '0 1 0 passed, 0 failed'
+done
 
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]
