@@ -444,7 +444,7 @@ def judge(bench, requirement, listed, excused):
     have = {f for f, _, _, _ in listed}
     reached = [m for m in faults.values() if m.name not in have and any(e.reached[bench.number(m)] for e in good)]
     each = sum(e.seconds for e in good) + 0.05
-    fresh = draw(requirement, reached, max(1, min(EACH, int(SPENT / each))))
+    fresh = draw(requirement, reached, min(EACH, max(1, int(SPENT / each))))
     if not reached and not wanted:
         out.why = "its cases run nothing in which a fault can be planted"
     for fault, kind, why in wanted + [(m, "", "") for m in fresh]:

@@ -85,6 +85,7 @@ static void test_words_that_were_found(void **state)
     assert_string_equal(error.word, "");
 }
 
+/* verifies error-1.c4b2 error-2.e818 */
 static void test_names_are_prefixed_and_cut(void **state)
 {
     (void)state;
@@ -118,6 +119,11 @@ static void test_names_are_prefixed_and_cut(void **state)
     assert_int_equal(error.limit, BP_LIMIT_EXACT);
     assert_string_equal(error.word, "");
     assert_string_equal(error.right, "another one");
+    /* Of what the record held before nothing is left. */
+    error.code = BP_OK;
+    assert_int_equal(bp_error_set(&error, BP_ERR_DATA, "x", "y", "z"), BP_ERR_DATA);
+    assert_false(error.numbers);
+    assert_string_equal(error.right, "");
 }
 
 /* verifies error-2.e818 */

@@ -196,6 +196,32 @@ static void other_bytes_of_the_buffers_are_free(void **state)
     }
 }
 
+/* Of a list between begin and wait each tuple has bytes of its own: the second's 64 floats end
+ * where those in flight begin, 65 do not. */
+/* verifies program-6.0f88 program-9.2d98 */
+static void each_tuple_of_a_list_is_held(void **state)
+{
+    (void)state;
+    for (int64_t count = COUNT / 2; count <= COUNT / 2 + 1; count++) {
+        begin();
+        const bp_ref to = hand_at(f.near, BYTES / 2, BP_U8);
+        const int64_t request = hand_copy_begin(&f.h, to, f.source, BYTES / 2);
+        const bp_ref x = hand_at(f.source, 0, BP_F32);
+        const bp_ref refs[6] = {hand_at(f.other, 0, BP_F32), x, BP_ABSENT,
+                                hand_at(f.near, 0, BP_F32),  x, BP_ABSENT};
+        const bp_tree_add_scalars scalars[2] = {{.count = 4}, {.count = count}};
+        const bp_op list = {.kernel = BP_KERNEL_tree_add, .tuples = 2};
+        assert_int_equal(bp_graph_op(&f.h.graph, &list, refs, scalars), BP_OK);
+        hand_copy_wait(&f.h, request, to, f.source, BYTES / 2);
+        hand_compute(&f.h, f.other, f.near, COUNT);
+        if (count == COUNT / 2) {
+            accepted();
+        } else {
+            refused("the target of work in flight is touched", "tree_add");
+        }
+    }
+}
+
 /* verifies program-6.0f88 */
 static void begins_and_waits_come_in_pairs(void **state)
 {
@@ -469,6 +495,7 @@ int main(void)
         cmocka_unit_test(what_is_in_flight_is_left_alone),
         cmocka_unit_test(pages_of_storage_have_one_thread),
         cmocka_unit_test(other_bytes_of_the_buffers_are_free),
+        cmocka_unit_test(each_tuple_of_a_list_is_held),
         cmocka_unit_test(begins_and_waits_come_in_pairs),
         cmocka_unit_test(requests_count),
         cmocka_unit_test(a_wait_repeats_its_begin),
