@@ -110,6 +110,13 @@ static void text_lists_by_offset(void **state)
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         assert_non_null(strstr(text, lines[i]));
     }
+    /* h.1 is alive at 3 and ends before 4, where "late" begins. */
+    for (uint32_t time = 3; time <= 4; time++) {
+        map.report.peak_time = time;
+        text = form_of(bp_map_text, &map);
+        assert_non_null(strstr(text, time == 3 ? "peak at op 3 loss with 3 buffers alive\n"
+                                               : "peak at op 4 backward with 3 buffers alive\n"));
+    }
     map.op_names = NULL;
     map.report.optimal = false;
     map.report.peak_time = 0;
