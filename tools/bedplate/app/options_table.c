@@ -720,6 +720,14 @@ static const option table[] = {
     {"frontier", OPTION_FLAG, COMMAND_PLAN, AT(frontier), 0, 0, "false", NULL, false,
      "prints estimated time against bytes, also on the page. At ten budgets it compares dropping "
      "whole classes of activations (selective) with any set (auto)"},
+    {"sparse-update-bytes", OPTION_BYTES, COMMAND_PLAN, AT(sparse_update), 0, 1.8e19, "0", "BYTES",
+     false,
+     "chooses the tensors that are trained in an arena of BYTES, by their contribution; 0: all "
+     "are"},
+    {"contributions", OPTION_TEXT, COMMAND_PLAN, AT(contributions), 0, 0, NULL, "FILE", false,
+     "with --sparse-update-bytes: lines of a tensor's name and what training it contributes. "
+     "Without "
+     "it: biases, then weights, the last of the model first"},
     {"max-batch", OPTION_FLAG, COMMAND_PLAN, AT(max_batch), 0, 0, "false", NULL, false,
      "plans the largest micro-batch that fits --arena"},
     {"ranks", OPTION_COUNT, COMMAND_PLAN, AT(ranks_asked), 0, 1024, "0", "N", false,

@@ -310,7 +310,9 @@ typedef struct settings {
     uint64_t generate_context; /* and generates texts of so many tokens; 0: none */
     bool frontier;
     bool max_batch;
-    uint64_t ranks_asked; /* plan: 0: one */
+    uint64_t sparse_update;    /* plan: bytes of an arena whose trained tensors are chosen; 0: no */
+    const char *contributions; /* of tensors; NULL: an order of their own */
+    uint64_t ranks_asked;      /* plan: 0: one */
     uint64_t ranks_per_host;
     const char *bandwidth;
     const char *latency;

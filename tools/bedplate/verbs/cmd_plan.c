@@ -9,6 +9,7 @@
 #include "tools/bedplate/runs/checkpoint.h"
 #include "tools/bedplate/runs/metric.h"
 #include "tools/bedplate/planning/emit_c.h"
+#include "tools/bedplate/planning/sparse_choice.h"
 #include "tools/bedplate/planning/release_cost.h"
 #include "tools/bedplate/planning/frontier_text.h"
 #include "tools/bedplate/session/dry_run.h"
@@ -92,6 +93,7 @@ typedef struct extras {
     shard_plan ranks;
     offload_traffic offload;
     policy_phases phases; /* of --task grpo */
+    sparse_choice sparse; /* of --sparse-update-bytes */
 } extras;
 
 /* "bf16, master split, gradients bf16" */
@@ -229,6 +231,7 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     if (s->lack.found) {
         shortage_json(out, &s->lack);
     }
+    sparse_json(out, s, &more->sparse);
     if (s->set->max_batch) {
         json_count(out, "max_batch", choice_examples(&s->spec, s->largest));
     }
@@ -350,6 +353,7 @@ static bp_status print_table(output *out, const session *s, const extras *more)
     release_put(text, &s->plan.spec, &more->release);
     buckets_put(text, s);
     frozen_put(text, s, &more->still);
+    sparse_put(text, s, &more->sparse);
     bp_status status = put_schedule(out, s);
     if (s->set->max_batch) {
         bp_text_string(text, "the largest micro-batch that fits is ");
@@ -538,6 +542,7 @@ static bp_status cmd_plan_plan(session *s)
     if (set->max_batch) {
         BP_TRY(take_largest_batch(s));
     }
+    BP_TRY(sparse_choose(&more.sparse, s));
     BP_TRY(plan_choose(s));
     BP_TRY(plan_make(s));
     if (set->frontier) {
