@@ -23,6 +23,7 @@ bp_status bp_error_set(bp_error *error, bp_status code, const char *where, const
     error->where = where;
     error->text = text;
     error->numbers = false;
+    error->mend = BP_MEND_NONE;
     error->word[0] = '\0';
     error->right[0] = '\0';
     copy_name(error->name, sizeof error->name, name != NULL ? name : "");
@@ -45,6 +46,17 @@ bp_status bp_error_limit(bp_error *error, bp_status code, const char *where, con
         error->found = found;
         error->limit = limit;
         error->wanted = wanted;
+    }
+    return status;
+}
+
+bp_status bp_error_mend(bp_error *error, bp_status code, const char *where, const char *text,
+                        const char *name, bp_mend mend)
+{
+    const bool first = error != NULL && error->code == BP_OK;
+    const bp_status status = bp_error_set(error, code, where, text, name);
+    if (first) {
+        error->mend = (uint8_t)mend;
     }
     return status;
 }

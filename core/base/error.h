@@ -21,6 +21,17 @@ typedef enum bp_limit {
     BP_LIMIT_NONE
 } bp_limit;
 
+/* What mends an error, for a program that proposes a command: no one searches texts for it. */
+typedef enum bp_mend {
+    BP_MEND_NONE,
+    BP_MEND_ADAPTERS, /* adapters on the weights, which stay frozen */
+    BP_MEND_WRAPPED,  /* windows that do not keep documents apart */
+    BP_MEND_BUFFERED, /* a file that the page cache may hold */
+    BP_MEND_STEPS,    /* a number of steps */
+    BP_MEND_PROMPT,   /* a prompt */
+    BP_MEND_COUNT
+} bp_mend;
+
 /* A caller-owned record. Zero is the valid state "no error". The first error sticks: later calls
  * of bp_error_set leave the record alone, so the report names the cause and not its consequences.
  * The program prints it as
@@ -36,6 +47,7 @@ typedef struct bp_error {
     const char *text;             /* static: what is wrong, in words a user understands */
     char name[BP_ERROR_NAME_MAX]; /* the file, tensor, key or option it is about; "" if none */
     bool numbers;                 /* whether found and wanted say something */
+    uint8_t mend;                 /* a bp_mend */
     int64_t found;
     int64_t wanted;
     bp_limit limit;
@@ -57,6 +69,10 @@ bp_status bp_error_numbers(bp_error *error, bp_status code, const char *where, c
 bp_status bp_error_limit(bp_error *error, bp_status code, const char *where, const char *text,
                          const char *name, int64_t found, bp_limit limit,
                          int64_t wanted) BP_MUST_CHECK;
+
+/* The same as bp_error_set, with what mends it. */
+bp_status bp_error_mend(bp_error *error, bp_status code, const char *where, const char *text,
+                        const char *name, bp_mend mend) BP_MUST_CHECK;
 
 /* What stands before the number of a limit: "at least ", .. Never NULL. */
 const char *bp_limit_words(bp_limit limit);

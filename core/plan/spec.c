@@ -280,11 +280,13 @@ static bp_status check_quantised(const bp_spec *spec, bp_error *error)
     if (none || spec->optimizer == NULL || spec->lora.rank > 0) {
         return BP_OK;
     }
-    return refuse(error,
-                  spec->quantised == BP_QUANTISED_NONE   ? "experts"
-                  : spec->quantised == BP_QUANTISED_INT8 ? "load-in-8bit"
-                                                         : "load-in-4bit",
-                  "quantised weights are frozen: training needs adapters, --lora-r 8 for instance");
+    return bp_error_mend(
+        error, BP_ERR_USAGE, where,
+        "quantised weights are frozen: training needs adapters, --lora-r 8 for instance",
+        spec->quantised == BP_QUANTISED_NONE   ? "experts"
+        : spec->quantised == BP_QUANTISED_INT8 ? "load-in-8bit"
+                                               : "load-in-4bit",
+        BP_MEND_ADAPTERS);
 }
 
 static bp_status check_scaling(const bp_spec *spec, bp_error *error)
@@ -468,9 +470,9 @@ static bp_status check_virtual_ranks(const bp_spec *spec, bp_error *error)
     if (spec->accumulation % lanes != 0) {
         return bp_error_numbers(
             error, BP_ERR_USAGE, where,
-            "the micro-batches of a step cannot be split into the virtual ranks; their "
-            "number (--gradient-accumulation-steps) has to be a multiple of theirs",
-            "virtual-ranks", spec->accumulation,
+            "the micro-batches of a step cannot be shared by the virtual ranks: their number has "
+            "to be a multiple of --virtual-ranks, which is by default the number of ranks",
+            "gradient-accumulation-steps", spec->accumulation,
             (spec->accumulation / (int64_t)lanes + 1) * (int64_t)lanes);
     }
     if (bp_spec_leaves(spec) == 1) {

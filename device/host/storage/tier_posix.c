@@ -336,9 +336,10 @@ static bp_status tier_file_system(const bp_tier_posix *tier, bp_error *error)
     }
     const unsigned long kind = (unsigned long)information.f_type & 0xffffffffu;
     if (kind == TIER_TMPFS || kind == TIER_RAMFS) {
-        return tier_refuse(tier, error,
-                           "files of this file system are memory, so that nothing "
-                           "is saved by offloading; take a disk's, or --offload-buffered");
+        return bp_error_mend(error, BP_ERR_USAGE, where,
+                             "files of this file system are memory, so that nothing "
+                             "is saved by offloading; take a disk's, or --offload-buffered",
+                             tier->path, BP_MEND_BUFFERED);
     }
     return BP_OK;
 }

@@ -84,7 +84,7 @@ expect 0 'valid' verify "$work/middle"
 
 # verifies face-8.5190
 # Models.
-expect 4 'tinny: .*: the nearest is tiny$' plan --model tinny
+expect 4 'found "tinny", .*the nearest preset is tiny$' plan --model tinny
 cp -r "$work/good" "$work/m"
 rm -r "$work"/m/checkpoint-*
 bad_config() {

@@ -22,8 +22,15 @@ for name in https://huggingface.co/ https://hf.co/datasets/org/m https://elsewhe
 done
 expect 4 '^try: hf download bert-base-uncased --local-dir bert-base-uncased$' plan --model bert-base-uncased
 run plan --model lama-7b
-[[ $code -eq 4 && $err == *'nearest is llama-7b'* && $err != *try:* ]]
+[[ $code -eq 4 && $err == *'; the nearest preset is llama-7b'$'\n'* && $err != *'hf download'* ]]
 check $? "a preset nearly is no model of a hub" "$err"
+# A name like no preset: the three nearest, and the command that lists all.
+expect 4 '^bedplate: --model: unknown model: found "llama9x", .*; the nearest presets are [^ ,]+, [^ ,]+, [^ ,]+$' plan --model llama9x
+expect 4 '^try: bedplate train --help presets$' train --model llama9x --data "$work/none" --output-dir "$work/none"
+run plan --help presets
+[[ $code -eq 0 && $(sed -n 's/^  \([^ -][^ ]*\) .*/\1/p' <<<"$out") == "$("$program" completion bash | sed -n 's/.*words="\(gpt2 .*\)"$/\1/p' | tr ' ' '\n')" ]]
+check $? "--help presets lists every preset" "$out"
+expect 4 'the nearest preset is resnet-8$' plan --model resnet-9
 expect 4 'unknown model' plan --model ./none/there
 expect 4 'unknown model.*llama-3.2-1b' plan --model llama-3.2-1
 for i in 1 2 3 4 5 6; do echo text; done >"$work/text.txt"

@@ -343,6 +343,181 @@ train|--no_bf16=maybe|? expected true or false
 train|--bf16 --no_bf16|? given twice
 train|--use_cpu --device cuda|? given twice: found --use-cpu and --device
 train|--device host --cuda|? both are --device
+# LLaMA-Factory, ms-swift, OpenRLHF
+train|--stage sft|--task causal-lm
+train|--stage pt|--task causal-lm
+train|--stage dpo|--task dpo
+train|--stage rm|? --task regression
+train|--stage ppo|? --task grpo
+train|--rlhf_type kto|--task kto
+train|--train_type lora|? --lora-r R
+train|--tuner_type full|? --lora-r R
+train|--template qwen|? --chat-template
+train|--pref_loss orpo|? --task orpo
+train|--pref_loss simpo|? --task simpo
+train|--pref_loss ipo|--loss-type ipo
+train|--pref_ftx 0.1|? --task orpo
+train|--pref_beta 0.2|--beta 0.2
+train|--double_quantization True|--bnb-4bit-use-double-quant
+train|--plot_loss True|? bedplate report
+train|--val_size 0.1|--validation-split 0.1
+train|--split_dataset_ratio 0.01|--validation-split 0.01
+train|--create_new_adapter True|? without --adapter
+train|--upcast_layernorm True|? norms run in fp32
+train|--mask_history True|--loss-on completion
+train|--mask_history False|--loss-on assistant
+train|--neat_packing True|--packing
+train|--mix_strategy concat|? --data-weights
+train|--use_badam True|? --optim
+train|--use_galore True|? --optim
+train|--use_muon|? --optim names .*muon
+train|--use_adam_mini|? --optim names .*adam_mini
+train|--use_llama_pro True|? not implemented
+train|--pissa_init True|? lora_B at 0
+train|--freeze_trainable_layers 2|? --freeze GLOB
+train|--freeze_vision_tower True|? --freeze GLOB
+train|--image_max_pixels 262144|? preprocessor_config.json
+train|--infer_backend vllm|? bedplate generate
+train|--export_dir x|? bedplate export
+train|--tokenized_path x|? bedplate tokenize
+train|--lazy_tokenize True|? bedplate tokenize
+train|--compute_accuracy True|--token-accuracy
+train|--split_special_tokens True|? tokenizer's files
+train|--disable_gradient_checkpointing|--gradient-checkpointing none
+train|--disable_gradient_checkpointing False|--gradient-checkpointing full
+train|--swanlab_project x|? --report-to tensorboard
+train|--lorap_lr_ratio 16|--loraplus-lr-ratio 16
+train|--target_regex x|? --target-modules
+train|--quant_bits 4|--load-in-4bit
+train|--quant_method bnb|? --load-in-4bit
+train|--quantization_method bnb|? --load-in-4bit
+train|--use_hf true|? hf download
+train|--attn_impl flash_attn|? leave it out
+train|--sequence_parallel_size 2|--sequence-ranks 2
+train|--context_parallel_size 2|--sequence-ranks 2
+train|--ring_attn_size 2|--sequence-ranks 2
+train|--context_parallel_degree 2|? --sequence-ranks
+train|--pretrain tiny|--model tiny
+train|--micro_train_batch_size 2|--per-device-train-batch-size 2
+train|--input_key question|? --text-column
+train|--apply_chat_template|? --chat-template
+train|--system hi|? rows with messages
+train|--adam_offload|? --offload-what states
+train|--offload_optimizer_device cpu|? --offload-what states
+train|--actor_learning_rate 5e-7|--learning-rate 5e-7
+train|--critic_learning_rate 9e-6|? --task grpo
+train|--init_kl_coef 0.01|--beta 0.01
+train|--rollout_batch_size 128|? --num-generations
+# names with groups, as torchtune, LitGPT, verl and axolotl have them
+train|--optimizer.lr 2e-5|? nearest is --lr \(--learning-rate\)
+train|--dataset.packed=True|? nearest is --packed \(--packing\)
+train|--checkpointer.output_dir o|? nearest is --output-dir
+train|--model.lora_rank 8|? nearest is --lora-rank \(--lora-r\)
+train|--train.max_seq_length 512|? nearest is --max-seq-length
+train|--data.train_files x|? nearest is --train-files \(--data\)
+train|--trainer.total_epochs 3|? unknown option
+train|--special_tokens.pad_token x|? tokenizer's files
+train|--gradient_checkpointing_kwargs.use_reentrant false|? leave it out
+# Megatron, fairseq, timm, Lightning, LitGPT, nanoGPT, mlx-lm, Keras, accelerate
+train|--train-iters 100|--max-steps 100
+train|--max-update 100|--max-steps 100
+train|--total-num-update 100|? --max-steps
+train|--lr-warmup-fraction 0.01|--warmup-ratio 0.01
+train|--recompute-granularity full|--gradient-checkpointing full
+train|--recompute-granularity selective|? selective:NAMES
+train|--recompute-activations|? --gradient-checkpointing
+train|--use-distributed-optimizer|? --shard optimizer
+train|--tensor-model-parallel-size 2|? --shard parameters
+train|--pipeline-model-parallel-size 2|? --shard parameters
+train|--update-freq 4|--gradient-accumulation-steps 4
+train|--warmup-updates 40|--warmup-steps 40
+train|--smoothing 0.1|--label-smoothing-factor 0.1
+train|--aa rand-m9|? --random-crop
+train|--color-jitter 0.4|? --random-crop
+train|--reprob 0.25|? --random-crop
+train|--drop-path 0.1|? --dropout
+train|--model-ema|? schedule_free_adamw
+train|--input-size 224|? preprocessor_config.json
+train|--sched cosine|--lr-scheduler-type cosine
+train|--cooldown-epochs 10|? --lr-scheduler
+train|--pretrained|? --model DIR
+train|--pin-mem|? leave it out
+train|--layer-decay 0.75|? --param-override
+train|--clip-mode norm|? --max-grad-norm
+train|--accelerator cpu|--device host
+train|--accelerator gpu|--device cuda
+train|--accelerator tpu|? TPUs are not supported
+train|--strategy ddp|? --fabric and --shard
+train|--limit_train_batches 100|? --max-steps
+train|--fast_dev_run|? --max-steps
+train|--eval_iters 200|? --eval-data
+train|--n_layer 6|? config.json
+train|--n_embd 384|? config.json
+train|--steps-per-eval 100|--eval-steps 100
+train|--steps-per-report 10|--logging-steps 10
+train|--fine-tune-type dora|? --lora-r R
+train|--grad-checkpoint|--gradient-checkpointing full
+train|--resume-adapter-file x|? --adapter DIR
+train|--lora_query true|? --target-modules
+train|--callbacks x|? --early-stopping-patience
+train|--steps_per_epoch 10|? --max-steps
+train|--evaluator x|? leave it out
+train|--query_prompt x|? --prompt-name
+train|--nvme_path /tmp|? --offload file:PATH:BYTES
+train|--main_process_port 29500|? launcher
+train|--rdzv_endpoint x|? launcher
+# habit
+train|--bs 4|--per-device-train-batch-size 4
+train|--bsz 4|--per-device-train-batch-size 4
+eval|--bs 4|--per-device-eval-batch-size 4
+train|--nepochs 2|--num-train-epochs 2
+train|-e 2|--num-train-epochs 2
+train|--budget 4GB|--arena 4GB
+plan|--mem 4GB|--arena 4GB
+plan|--seq 64|--max-seq-length 64
+train|--logdir x|--logging-dir x
+train|--tb|--report-to tensorboard
+train|--tag x|? --output-dir
+train|--train-size 0.8|? --validation-split
+train|--test x|? bedplate eval
+eval|--test x|--data x
+eval|-f x|--data x
+train|-d x|--data x
+train|-y|? nothing is asked
+plan|--estimate|? a plan is exact
+train|--optim AdamW|--optim adamw
+train|--optimizer Lion|--optim lion
+train|--resume last|--resume
+train|--resume best|? newest checkpoint
+train|--task summarization|--task causal-lm
+train|--task seq2seq|--task causal-lm
+generate|--length 32|? --max-new-tokens
+generate|--penalty 1.1|--repetition-penalty 1.1
+generate|--adapter-scale 0.5|? --lora-alpha
+generate|--eos x|? tokenizer's files
+generate|--use_cache True|? the cache is always used
+generate|-e|? escapes are the shell's
+eval|--lora a|? --adapter takes adapters
+export|--lora a|? --adapter takes adapters
+eval|--confusion-matrix|? --predictions FILE
+eval|--ppl-stride 512|? prints the perplexity
+eval|--model_args pretrained=x|? --model DIR
+embed|--pooling last_token|--pooling lasttoken
+embed|--pooling mean_tokens|--pooling mean
+embed|--pooling max|? the nearest is mean
+embed|--prefix x|? --prompt-name
+embed|--dim 128|? cut the vectors
+embed|--embd-normalize 2|? --normalize
+embed|--format json|? FILE.npy or FILE.jsonl
+export|--out x|--to x
+export|--quant q8_0|--save-quant q8_0
+export|--quantization q4_k_m|? --save-quant q4_k packs
+export|--gguf|? --to NAME.gguf
+export|--fp16|? --dtype fp16
+export|--split-max-size 2G|? leave it out
+import|--output y|--to y
+import|--input x.gguf|--from x.gguf
+import|--gguf x.gguf|--from x.gguf
 END
 [[ $names -ge 220 ]]
 check $? "$names names were typed"

@@ -111,6 +111,11 @@ const char *command_name(unsigned bit);
 bool options_unknown(const char *of, const char *what, const char *found,
                      const char *const *candidates, uint32_t count);
 
+/* Puts the candidates nearest to a word into `to`, the nearest first, at most `most` of them; one
+ * that differs by a slip alone is the only one. Returns how many. */
+uint32_t options_nearest(const char *found, const char *const *candidates, uint32_t count,
+                         const char **to, uint32_t most);
+
 /* Complains about an unknown option of `length` bytes of a command: which commands take it, or the
  * nearest name. `where`: the line of a file that has it; NULL: the command line. */
 void options_unknown_name(const char *where, const char *found, size_t length, unsigned bit);

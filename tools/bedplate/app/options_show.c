@@ -7,6 +7,7 @@
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/app/commands.h"
 #include "tools/bedplate/app/synonyms.h"
+#include "tools/formats/family/preset.h"
 
 static bool is_meta(const option *which)
 {
@@ -309,6 +310,22 @@ static uint32_t show_synonyms(const command *v, const char *word, bool all)
     return count;
 }
 
+/* The models known by name, where a command takes them and the word asks for them; how many. */
+static uint32_t show_presets(const command *v, const char *word)
+{
+    const bp_preset *preset;
+    const char *heading = "Presets, for --model";
+    const option *model = option_find("model", strlen("model"));
+    const bool asked = option_same_word(word, "preset", 6) || option_same_word(word, "presets", 7);
+    uint32_t count = 0;
+    while (asked && (model->commands & v->bit) != 0 && (preset = bp_preset_at(count)) != NULL) {
+        show_heading(&heading);
+        printf("  %-20s %s\n", preset->name, preset->note);
+        count++;
+    }
+    return count;
+}
+
 static uint32_t show_count(const command *v)
 {
     const option *which;
@@ -330,6 +347,7 @@ int options_help(const command *v, const char *topic)
     }
     if (!brief) {
         uint32_t found = show_sections(v, topic);
+        found += show_presets(v, topic);
         found += show_synonyms(v, topic, found == 0);
         if (found == 0) {
             output_print(stderr,

@@ -38,7 +38,7 @@ static const option table[] = {
     {"model", OPTION_TEXT, PLANS | PORTS | COMMAND_TOKENIZE | COMMAND_REPLAY | COMMAND_INIT,
      AT(model), 0, 0, NULL, "DIR|FILE.gguf|PRESET", false,
      "the model: a directory with config.json (and model.safetensors), a GGUF file, or the name of "
-     "a preset"},
+     "a preset, which --help presets lists"},
     {"data", OPTION_PATHS, READS_TEXTS | COMMAND_TOKENIZE | COMMAND_REPLAY | COMMAND_INIT, AT(data),
      0, 0, NULL, "FILE..", false,
      "the data: text, JSON lines, tables, llm.c or nanoGPT token files, also in .gz or .zst. "

@@ -60,6 +60,38 @@ static void nearest_try(nearest *n, const char *word)
     }
 }
 
+uint32_t options_nearest(const char *found, const char *const *candidates, uint32_t count,
+                         const char **to, uint32_t most)
+{
+    nearest n = {.found = found, .length = strlen(found)};
+    unsigned distances[WORD_MAX];
+    uint32_t kept = 0;
+    most = most < WORD_MAX ? most : WORD_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        const size_t length = strlen(candidates[i]);
+        nearest_try(&n, candidates[i]);
+        const unsigned d = n.length < WORD_MAX && length < WORD_MAX
+                               ? distance(found, n.length, candidates[i], length)
+                               : WORD_MAX;
+        uint32_t at = kept < most ? kept++ : most;
+        for (; at > 0 && distances[at - 1] > d; at--) {
+            if (at < most) {
+                distances[at] = distances[at - 1];
+                to[at] = to[at - 1];
+            }
+        }
+        if (at < most) {
+            distances[at] = d;
+            to[at] = candidates[i];
+        }
+    }
+    if (n.word != NULL && most > 0) {
+        to[0] = n.word;
+        return 1;
+    }
+    return kept;
+}
+
 bool options_unknown(const char *of, const char *what, const char *found,
                      const char *const *candidates, uint32_t count)
 {
@@ -123,11 +155,12 @@ static bool unknown_elsewhere(const char *found, size_t length, unsigned bit)
     if (which == NULL) {
         return false;
     }
+    const unsigned own = row != NULL && row->commands != 0 ? row->commands : ~0u;
     output_print(stderr, "bedplate: --%.*s: an option of other commands", (int)length, found);
     const char *before = ": expected ";
     const command *v;
     for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
-        if ((which->commands & (unsigned)v->bit) != 0) {
+        if ((which->commands & own & (unsigned)v->bit) != 0) {
             output_print(stderr, "%s%s", before, v->name);
             before = ", ";
         }
@@ -135,6 +168,26 @@ static bool unknown_elsewhere(const char *found, size_t length, unsigned bit)
     output_print(stderr, ", found %s\ntry: bedplate %s --help all\n", command_name(bit),
                  command_name(bit));
     return true;
+}
+
+/* What stands behind the last dot of a name with groups, "optimizer.lr", where it is known here. */
+static const char *dotted_name(const char *found, size_t length, unsigned bit, char to[WORD_MAX])
+{
+    size_t begin = length;
+    while (begin > 0 && found[begin - 1] != '.') {
+        begin--;
+    }
+    const size_t rest = length - begin;
+    if (begin == 0 || rest == 0 || rest >= WORD_MAX) {
+        return NULL;
+    }
+    for (size_t i = 0; i < rest; i++) {
+        to[i] = (char)(found[begin + i] == '_' ? '-' : found[begin + i]);
+    }
+    to[rest] = '\0';
+    const option *which = option_find(to, rest);
+    const bool own = which != NULL && (which->commands & bit) != 0;
+    return own || synonym_find(to, rest, bit) != NULL ? to : NULL;
 }
 
 static void nearest_names(nearest *n, unsigned commands)
@@ -178,6 +231,7 @@ void options_unknown_name(const char *where, const char *found, size_t length, u
     }
     unsigned commands = bit;
     n.word = former_name(found, length, room);
+    n.word = n.word == NULL ? dotted_name(found, length, bit, room) : n.word;
     if (n.word == NULL) {
         nearest_names(&n, bit);
     }

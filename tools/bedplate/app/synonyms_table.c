@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of synonyms: what users of transformers, PEFT, TRL, accelerate, Unsloth, axolotl,
- * torchtune, sentence-transformers, nanoGPT and llama.cpp type. A name that means the same is
+ * torchtune, sentence-transformers, nanoGPT, llama.cpp, LLaMA-Factory, ms-swift, OpenRLHF,
+ * Megatron, fairseq, timm, Lightning and mlx-lm type. A name that means the same is
  * taken; another is answered with what comes nearest. The first row that fits is used; a | stands
  * between names that share it. */
 #include "tools/bedplate/app/synonyms.h"
@@ -47,6 +48,17 @@ enum {
 #define HUB      "Bedplate uses no network: upload the output directory with `hf upload`"
 #define DOWNLOAD "Bedplate uses no network: download first with `hf download`, then give the files"
 #define CONFIG   "edit the model's config.json"
+#define LAUNCHED "the launcher sets it in the environment: leave it out"
+#define SEQUENCES                                                                                  \
+    "--sequence-ranks N shares the tokens of a sample, --shard the memory of models and "          \
+    "optimizers"
+#define AUGMENTS "--random-crop, --random-resized-crop and --random-horizontal-flip"
+#define PICKS    "--freeze GLOB and --trainable GLOB choose parameters"
+#define PACKS                                                                                      \
+    "q8_0=q8_0|q6_k=q6_k|q5_k=q5_k|q5_0=q5_0|q5_1=q5_1|q4_k=q4_k|q4_0=q4_0|q4_1=q4_1|"             \
+    "q4_k_m=!--save-quant q4_k packs every matrix in Q4_K|"                                        \
+    "q5_k_m=!--save-quant q5_k packs every matrix in Q5_K|"                                        \
+    "f16=!--dtype fp16 writes it|bf16=!--dtype bf16 writes it"
 #define PRECISIONS                                                                                 \
     "bf16=--bf16|bfloat16=--bf16|bf16-true=--bf16|bf16-mixed=--bf16|torch.bfloat16=--bf16|"        \
     "fp16=--fp16|float16=--fp16|half=--fp16|f16=--fp16|16-mixed=--fp16|torch.float16=--fp16|"      \
@@ -99,9 +111,9 @@ enum {
     "causal_lm=causal-lm|clm=causal-lm|sft=causal-lm|text-generation=causal-lm|mlm=masked-lm|"     \
     "fill-mask=masked-lm|text-ranking=reranking|rerank=reranking|cross-encoder=reranking|"         \
     "feature_extraction=embedding|sentence-similarity=embedding|"                                  \
-    "seq_2_seq_lm=!models with encoder and decoder are not implemented|"                           \
+    "seq_2_seq_lm=causal-lm|text2text-generation=causal-lm|seq2seq=causal-lm|"                     \
     "ipo=!--task dpo with --loss-type ipo|"                                                        \
-    "summarization=!the nearest is causal-lm|translation=!the nearest is causal-lm|*"
+    "summarization=causal-lm|translation=causal-lm|*"
 
 static const synonym table[] = {
     /* Values of our own options. */
@@ -119,7 +131,12 @@ static const synonym table[] = {
            "leave it out: lora_B never has a bias|*"),
     VALUES("gradient-checkpointing", "gradient-checkpointing",
            "unsloth=!that offloads activations: see auto, and --offload-what checkpoints|*"),
-    VALUES("resume", "resume", "must=true|allow=auto|never=false|*"),
+    VALUES("resume", "resume",
+           "must=true|allow=auto|never=false|last=true|latest=true|"
+           "best=!a run continues from its newest checkpoint: leave the value out|*"),
+    VALUES("pooling", "pooling",
+           "last_token=lasttoken|last=lasttoken|mean_tokens=mean|cls_token=cls|"
+           "max=!not implemented: the nearest is mean|*"),
     VALUES("scale-rewards", "scale-rewards", "true=group|false=none|*"),
     VALUES("loss-type", "loss-type",
            "nll=!that is causal-lm's loss: leave it out|"
@@ -364,6 +381,7 @@ static const synonym table[] = {
     NEAR("xformers*", "there is one attention, in tiles: leave it out"),
     NEAR("torch-empty-cache-steps", "memory is planned: leave it out"),
     NEAR("skip-memory-metrics", "`bedplate plan` prints the memory: leave it out"),
+    ONLY_NEAR(GENERATES, "use-cache", "the cache is always used: leave it out"),
     NEAR("use-cache", "training keeps no cache: leave it out"),
 
     /* Adapters and quantised bases. */
@@ -401,7 +419,8 @@ static const synonym table[] = {
     SAME("lora-path", "adapter"),
     SAME("peft-model", "adapter"),
     SAME("peft-model-id", "adapter"),
-    ONLY_NEAR(GENERATES, "lora", "--adapter takes adapters in PEFT's form"),
+    ONLY_NEAR(GENERATES | VECTORS | EXPORTS, "lora|peft",
+              "--adapter takes adapters in PEFT's form"),
     NEAR("use-lora", "--lora-r R trains adapters of rank R"),
     NEAR("use-peft", "--lora-r R trains adapters of rank R"),
     NEAR("lora", "--lora-r R trains adapters of rank R"),
@@ -456,11 +475,7 @@ static const synonym table[] = {
     SAME("merge-adapter", "merge"),
     NEAR("save-method", "`bedplate export --adapter DIR --merge` merges adapters"),
     NEAR("save-gguf", "`bedplate export --to NAME.gguf` writes GGUF"),
-    ONLY_VALUES(EXPORTS, "quantization-method", "save-quant",
-                "q8_0=q8_0|q6_k=q6_k|q5_k=q5_k|q5_0=q5_0|q5_1=q5_1|q4_k=q4_k|q4_0=q4_0|q4_1=q4_1|"
-                "q4_k_m=!--save-quant q4_k packs every matrix in Q4_K|"
-                "q5_k_m=!--save-quant q5_k packs every matrix in Q5_K|"
-                "f16=!--dtype fp16 writes it|bf16=!--dtype bf16 writes it"),
+    ONLY_VALUES(EXPORTS, "quantization-method|quantization|quantize|quant", "save-quant", PACKS),
 
     /* Length of the run, rate, update rule. */
     SAME("epochs", "num-train-epochs"),
@@ -554,7 +569,9 @@ static const synonym table[] = {
     NEAR("gamma", "--simpo-gamma, with --task simpo"),
     SAME("kto-desirable-weight", "desirable-weight"),
     SAME("kto-undesirable-weight", "undesirable-weight"),
-    SAME("pref-loss", "loss-type"),
+    VALUES("pref-loss", "loss-type",
+           "orpo=!that is --task orpo|simpo=!that is --task simpo|kto_pair=!the nearest is --task "
+           "kto|*"),
     NEAR("rpo-alpha", "not implemented: the nearest is --task orpo"),
     NEAR("loss-weights", "one loss at a time: --loss-type"),
     NEAR("ld-alpha", "not implemented: the nearest is --loss-type ipo, which takes means"),
@@ -659,6 +676,7 @@ static const synonym table[] = {
     SAME("tensorboard-dir", "logging-dir"),
     NEAR("wandb*", WANDB),
     NEAR("use-wandb", WANDB),
+    NEAR("swanlab*", "the nearest is --report-to tensorboard"),
     NEAR("mlflow*", "the nearest is --report-to tensorboard"),
     NEAR("trackio*", "the nearest is --report-to tensorboard"),
     NEAR("comet*", "the nearest is --report-to tensorboard"),
@@ -709,8 +727,10 @@ static const synonym table[] = {
     NEAR("parallelism-config", "see --shard"),
     NEAR("tensor-parallel*", "not implemented: the nearest is --shard parameters"),
     NEAR("pipeline-parallel*", "not implemented: the nearest is --shard parameters"),
-    NEAR("context-parallel*", "not implemented: the nearest is --gradient-checkpointing"),
-    NEAR("sequence-parallel*", "not implemented: the nearest is --gradient-checkpointing"),
+    SAME("context-parallel-size|sequence-parallel-size|ring-attn-size|cp-size", "sequence-ranks"),
+    NEAR("context-parallel*|sequence-parallel*|ulysses*", SEQUENCES),
+    NEAR("tensor-model-parallel*|pipeline-model-parallel*|expert-model-parallel*",
+         "not implemented: the nearest is --shard parameters"),
     NEAR("ddp-timeout", "--step-limit and --silence-limit"),
     NEAR("ddp-backend", "--fabric mpi or nccl"),
     NEAR("ddp*", "gradients are summed in a planned order: see --ddp-bucket-cap-mb"),
@@ -926,7 +946,7 @@ static const synonym table[] = {
     NEAR("sdp-attention|s2-attention|flex-attention|eager-attention|flash-optimum|"
          "flash|use-flash|no-flash",
          "there is one attention, in tiles: leave it out"),
-    NEAR("ring-attn*|heads-k-stride", "not implemented: the nearest is --gradient-checkpointing"),
+    NEAR("ring-attn*|heads-k-stride", SEQUENCES),
     NEAR("jit-mode-eval|use-ipex|torchdynamo|fused|lora-mlp-kernel|"
          "lora-qkv-kernel|lora-o-kernel|fast-inference",
          "nothing is compiled: see --kernels"),
@@ -1210,10 +1230,12 @@ static const synonym table[] = {
          "safetensors is the one format: leave it out"),
     ONLY(EXPORTS, "save-directory", "to"),
     ONLY_NEAR(EXPORTS, "token-embedding-type|output-tensor-type", "the nearest is --save-quant"),
-    ONLY_NEAR(COMMAND_EMBED, "truncate-dim",
+    ONLY_NEAR(COMMAND_EMBED | LEARNS, "truncate-dim|dim",
               "cut the vectors afterwards: they have the model's width"),
     ONLY_NEAR(COMMAND_EMBED, "convert-to-*|output-value|show-progress-bar",
               "--output FILE.npy or FILE.jsonl decides the form"),
+    ONLY_NEAR(COMMAND_EMBED | LEARNS, "query-prompt|corpus-prompt|query-instruction|prefix",
+              "--prompt-name NAME takes a prompt of config_sentence_transformers.json"),
     ONLY_NEAR(COMMAND_EMBED, "prompt|instruction",
               "--prompt-name NAME takes a prompt of config_sentence_transformers.json"),
 
@@ -1233,7 +1255,8 @@ static const synonym table[] = {
               "not implemented: see --top-k, --top-p and --min-p"),
     ONLY_NEAR(GENERATES, "-no-cnv|-st|skip-chat*",
               "--chat answers a line of standard input at a time"),
-    ONLY_NEAR(GENERATES, "-e|-co|-mli|in-prefix-bos|display-prompt|echo",
+    ONLY_NEAR(GENERATES, "-e", "escapes are the shell's: leave it out"),
+    ONLY_NEAR(GENERATES, "-co|-mli|in-prefix-bos|display-prompt|echo",
               "see --no-stream, --output-ids and --json for what is printed"),
     ONLY_NEAR(GENERATES, "system-prompt-file|-sysf", "--system \"$(cat FILE)\""),
     ONLY_NEAR(GENERATES, "binary-file|-bf", "--prompt \"$(cat FILE)\""),
@@ -1262,9 +1285,145 @@ static const synonym table[] = {
     ONLY_NEAR(GENERATES, "control-vector*", "not implemented: --adapter takes adapters"),
     ONLY_NEAR(GENERATES, "perf|no-perf|-lv|verbosity|log-colors|log-verbose|log-timestamps",
               "see --no-stream, --output-ids and --json for what is printed"),
+
+    /* LLaMA-Factory, ms-swift, OpenRLHF. */
+    ONLY_VALUES(LEARNS | COMMAND_EVAL, "stage|rlhf-type", "task",
+                "pt=causal-lm|rm=!--task regression learns a score of a text|"
+                "ppo=!not implemented: the nearest is --task grpo|" TASKS),
+    NEAR("fine-tune-type|train-type|tuner-type",
+         "--lora-r R trains adapters; without it all weights are trained"),
+    NEAR("template|agent-template", "the model's own template is used; --chat-template sets it"),
+    NEAR("pref-ftx", "not implemented: the nearest is --task orpo"),
+    SAME("double-quantization", "bnb-4bit-use-double-quant"),
+    NEAR("plot-loss", "`bedplate report DIR` draws the curves"),
+    SAME("val-size|split-dataset-ratio", "validation-split"),
+    NEAR("create-new-adapter", "adapters are new without --adapter: leave it out"),
+    NEAR("upcast-layernorm", "norms run in fp32: leave it out"),
+    ONLY_VALUES(LEARNS | COMMAND_EVAL, "mask-history", "loss-on",
+                "true=completion|false=assistant"),
+    ONLY(LEARNS, "neat-packing", "packing"),
+    NEAR("mix-strategy|interleave-probs", "--data-weights F,F,.. sets the share of each file"),
+    NEAR("use-badam|badam*|use-galore|galore*|use-apollo|apollo-*|use-muon|use-adam-mini",
+         "--optim names the update rule, such as apollo, muon or adam_mini"),
+    NEAR("use-unsloth*|use-llama-pro|shift-attn", "not implemented: leave it out"),
+    NEAR("pissa*", "adapters begin as in PEFT's default, lora_B at 0"),
+    NEAR("freeze-trainable-*|freeze-vit|freeze-vision*|freeze-llm|freeze-aligner|"
+         "freeze-extra-modules|freeze-language*|freeze-multi-modal*",
+         PICKS),
+    NEAR("image-max-pixels|image-min-pixels|max-pixels|min-pixels",
+         "the model's preprocessor_config.json sets the size of images"),
+    NEAR("infer-backend", "`bedplate generate` generates"),
+    ONLY_NEAR(LEARNS, "export-dir", "`bedplate export --to DIR` writes a model"),
+    NEAR("tokenized-path|lazy-tokenize",
+         "`bedplate tokenize` writes a token file that --data reads"),
+    SAME("compute-accuracy", "token-accuracy"),
+    NEAR("split-special-tokens|special-tokens*", "the tokenizer's files name them: leave it out"),
+    VALUES("disable-gradient-checkpointing", "gradient-checkpointing", "true=none|false=full"),
+    SAME("lorap-lr-ratio", "loraplus-lr-ratio"),
+    NEAR("target-regex", "--target-modules takes a regular expression"),
+    VALUES("quant-bits", "load-in-4bit", "4=--load-in-4bit|8=--load-in-8bit"),
+    ONLY_NEAR(RUNS, "quant-method|quantization-method",
+              "--load-in-4bit or --load-in-8bit quantises a frozen base"),
+    NEAR("use-hf|model-author", DOWNLOAD),
+    NEAR("attn-impl*", "there is one attention, in tiles: leave it out"),
+    SAME("pretrain", "model"),
+    SAME("micro-train-batch-size", "per-device-train-batch-size"),
+    NEAR("input-key|output-key|prompt-key|chosen-key|rejected-key",
+         "columns are found by their usual names: see --text-column and --label-column"),
+    ONLY_NEAR(LEARNS, "apply-chat-template|system",
+              "rows with messages go through the model's template: see --chat-template"),
+    NEAR("adam-offload|optimizer-offload|offload-optimizer*",
+         "--offload file:PATH:BYTES --offload-what states"),
+    NEAR("zpg", "see --shard (optimizer, gradients, parameters are ZeRO 1, 2, 3)"),
+    SAME("actor-learning-rate", "learning-rate"),
+    NEAR("critic-*",
+         "PPO is not implemented: the nearest is --task grpo, which needs no value model"),
+    SAME("init-kl-coef", "beta"),
+    NEAR("rollout-batch-size", "--num-generations N are drawn of each prompt of a batch"),
+
+    /* Megatron, fairseq, timm, Lightning, LitGPT, nanoGPT, mlx-lm, Keras, accelerate. */
+    SAME("train-iters|max-update|max-updates", "max-steps"),
+    NEAR("total-num-update", "schedules end with the run: --max-steps"),
+    SAME("lr-warmup-fraction", "warmup-ratio"),
+    VALUES("recompute-granularity", "gradient-checkpointing",
+           "full=full|selective=!--gradient-checkpointing selective:NAMES"),
+    NEAR("recompute-*", "--gradient-checkpointing full, sqrt, every:K or selective:NAMES"),
+    NEAR("use-distributed-optimizer", "--shard optimizer divides the states among the ranks"),
+    SAME("update-freq", "gradient-accumulation-steps"),
+    SAME("warmup-updates", "warmup-steps"),
+    SAME("smoothing", "label-smoothing-factor"),
+    NEAR("aa|auto-augment|color-jitter|reprob|remode|recount|hflip|vflip|mixup-*|cutmix-*",
+         AUGMENTS),
+    NEAR("drop-path*", "not implemented: the nearest is --dropout F"),
+    NEAR("model-ema*",
+         "averages of weights are not implemented: the nearest is schedule_free_adamw"),
+    NEAR("input-size", "the model's config.json and preprocessor_config.json set it"),
+    VALUES("sched", "lr-scheduler-type", SCHEDULES),
+    NEAR("cooldown-epochs", "see --lr-scheduler-type and --lr-scheduler-kwargs"),
+    NEAR("pretrained", "--model DIR has its weights, a preset has random ones: leave it out"),
+    NEAR("pin-mem*", "no process loads data: leave it out"),
+    NEAR("layer-decay", "--param-override 'GLOB: lr=F' sets a rate for some parameters"),
+    NEAR("clip-mode", "--max-grad-norm clips by the norm: leave it out"),
+    ONLY_VALUES(RUNS, "accelerator", "device",
+                "cpu=host|gpu=cuda|cuda=cuda|auto=auto|mps=!Metal is not supported: host or cuda|"
+                "tpu=!TPUs are not supported: host or cuda"),
+    NEAR("strategy", "one rank for each GPU: mpirun or torchrun, see --fabric and --shard"),
+    NEAR("limit-train-batches|limit-val-batches|limit-test-batches|fast-dev-run|overfit-batches",
+         "--max-steps ends a run early; or shorten the file of --data"),
+    NEAR("eval-iters|val-batches", "an evaluation reads all of --eval-data: shorten the file"),
+    NEAR("n-layer|n-layers|n-head|n-heads|n-embd|d-model|num-attention-heads|"
+         "ffn-hidden-size",
+         CONFIG),
+    SAME("steps-per-eval", "eval-steps"),
+    SAME("steps-per-report", "logging-steps"),
+    SAME("grad-checkpoint", "gradient-checkpointing"),
+    NEAR("resume-adapter-file", "--adapter DIR trains adapters further"),
+    NEAR("lora-query|lora-key|lora-value|lora-projection|lora-mlp|lora-head",
+         "--target-modules names layers, such as q_proj,v_proj"),
+    NEAR("callbacks", "--eval-steps, --save-steps and --early-stopping-patience take their place"),
+    NEAR("steps-per-epoch", "an epoch is all rows: see --max-steps"),
+    NEAR("evaluator", "the task decides the metrics: leave it out"),
+    NEAR("nvme-path|offload-dir", "--offload file:PATH:BYTES"),
+    NEAR("main-process-*|rdzv-*", LAUNCHED),
+    ONLY_NEAR(LEARNS, "gradient-checkpointing-kwargs*",
+              "leave it out: there is one way to recompute"),
+    NEAR("roundrobin-packing", "--packing-strategy bfd or wrapped"),
+
+    /* Habit. */
+    ONLY(SHAPES, "bs|bsz|-bs", "per-device-train-batch-size"),
+    ONLY(VECTORS, "bs|bsz|-bs", "per-device-eval-batch-size"),
+    SAME("nepochs", "num-train-epochs"),
+    ONLY(LEARNS, "-e", "num-train-epochs"),
+    SAME("budget|mem", "arena"),
+    SAME("seq", "max-seq-length"),
+    SAME("logdir", "logging-dir"),
+    ONLY_VALUES(LEARNS, "tb", "report-to", "true=tensorboard|false=none"),
+    NEAR("tag", "the output directory names a run: --output-dir"),
+    NEAR("train-size", "--validation-split F holds out a share of the data"),
+    ONLY_NEAR(LEARNS, "test", "`bedplate eval` evaluates a model"),
+    ONLY(VECTORS, "test|-f", "data"),
+    ONLY(LEARNS, "-d", "data"),
+    ONLY_NEAR(LEARNS, "-y|yes", "nothing is asked: leave it out"),
+    ONLY_NEAR(COMMAND_PLAN, "estimate*", "a plan is exact: leave it out"),
+    ONLY_NEAR(GENERATES, "length", "--max-new-tokens N"),
+    ONLY_NEAR(GENERATES, "user", "--prompt TEXT"),
+    NEAR("adapter-scale|lora-scale", "--lora-alpha sets the scale of adapters"),
+    ONLY(GENERATES, "penalty", "repetition-penalty"),
+    NEAR("eos", "the tokenizer's files name it: leave it out"),
+    ONLY_NEAR(VECTORS, "confusion-matrix|predict", "--predictions FILE writes each row"),
+    ONLY_NEAR(VECTORS, "ppl|perplexity|ppl-stride", "`bedplate eval` prints the perplexity"),
+    ONLY_NEAR(VECTORS, "model-args", "--model DIR"),
+    ONLY_NEAR(COMMAND_EMBED, "embd-normalize", "--normalize makes vectors of length 1"),
+    ONLY_NEAR(COMMAND_EMBED, "format", "--output FILE.npy or FILE.jsonl decides the form"),
+    ONLY(EXPORTS, "out", "to"),
+    ONLY_NEAR(EXPORTS, "gguf", "--to NAME.gguf writes GGUF"),
+    ONLY_NEAR(EXPORTS, "fp16|bf16|fp32", "--dtype fp16, bf16 or fp32"),
+    ONLY_NEAR(EXPORTS, "bigendian|split-*", "a GGUF file is whole and little-endian: leave it out"),
+    ONLY(COMMAND_IMPORT, "output|out|output-dir|outfile", "to"),
+    ONLY(COMMAND_IMPORT, "input|gguf|-i", "from"),
 };
 
-enum { ROWS = sizeof table / sizeof table[0], ROWS_MAX = 1664, NAMES_BYTES = 32768 };
+enum { ROWS = sizeof table / sizeof table[0], ROWS_MAX = 1920, NAMES_BYTES = 40960 };
 
 /* The table with a row for each name, which is made once. */
 static struct {

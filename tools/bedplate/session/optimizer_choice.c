@@ -30,11 +30,7 @@ static const struct {
 
 static bool optimizer_choice_same_name(const char *known, const char *name)
 {
-    size_t i = 0;
-    while (known[i] != '\0' && known[i] == (name[i] == '-' ? '_' : name[i])) {
-        i++;
-    }
-    return known[i] == name[i];
+    return option_same_word(name, known, strlen(known));
 }
 
 const bp_optimizer *optimizer_find(const char *name)
@@ -85,6 +81,7 @@ bp_status optimizer_resolve(settings *set)
         options_unknown("--optim", "value", set->optimizer, names, sizeof names / sizeof names[0]);
         return BP_ERR_USAGE;
     }
+    set->optimizer = optimizer->name; /* as a record has it, whatever its capitals were */
     optimizer_choice_resolve(optimizer, set, "adam-beta1", optimizer->defaults->beta1, &set->beta1);
     optimizer_choice_resolve(optimizer, set, "adam-beta2", optimizer->defaults->beta2, &set->beta2);
     optimizer_choice_resolve(optimizer, set, "adam-epsilon", optimizer->defaults->epsilon,

@@ -58,7 +58,10 @@ static uint64_t session_arenas_here(const session *s);
 /* What names on a hub are made of. */
 #define HUB_NAME     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./"
 #define HUB_NAME_MAX 256
-#define PLAN_NODES   200000u /* of exact search, where greedy layouts waste */
+/* More than there are, and how many of them an unknown name is answered with. */
+#define PRESETS_MAX   128
+#define PRESETS_SHOWN 3
+#define PLAN_NODES    200000u /* of exact search, where greedy layouts waste */
 
 static const char where[] = "bedplate";
 
@@ -173,18 +176,30 @@ static bp_status no_model(session *s)
                      model, name, slash != NULL ? slash + 1 : name);
         return BP_ERR_USAGE;
     }
-    const char *names[64];
+    const char *names[PRESETS_MAX], *near[PRESETS_SHOWN];
     uint32_t count = 0;
     const bp_preset *preset;
-    while (count < 64 && (preset = bp_preset_at(count)) != NULL) {
+    while (count < PRESETS_MAX && (preset = bp_preset_at(count)) != NULL) {
         names[count++] = preset->name;
     }
-    const bool near =
-        options_unknown(NULL, "model: no directory with a config.json, no GGUF file, and no preset",
-                        model, names, count);
-    if (!near && strchr(model, '-') != NULL && strspn(model, HUB_NAME) == strlen(model) &&
+    count = options_nearest(model, names, count, near, PRESETS_SHOWN);
+    output_print(stderr,
+                 "bedplate: --model: unknown model: found \"%s\", expected a directory with "
+                 "config.json, a GGUF file or a preset",
+                 model);
+    for (uint32_t i = 0; i < count; i++) {
+        output_print(stderr, "%s%s",
+                     i > 0       ? ", "
+                     : count > 1 ? "; the nearest presets are "
+                                 : "; the nearest preset is ",
+                     near[i]);
+    }
+    if (count > 1 && strchr(model, '-') != NULL && strspn(model, HUB_NAME) == strlen(model) &&
         strchr(model, '/') == NULL) { /* as the hub's oldest models are called */
-        output_print(stderr, "try: hf download %s --local-dir %s\n", model, model);
+        output_print(stderr, "\ntry: hf download %s --local-dir %s\n", model, model);
+    } else {
+        output_print(stderr, "\ntry: bedplate %s --help presets\n",
+                     command_name((unsigned)s->set->command));
     }
     return BP_ERR_DATA;
 }
@@ -732,22 +747,19 @@ static const bp_error *session_error(const session *s)
 /* The command with the options that mend an error, where some do. */
 static void session_try(const session *s, const bp_error *error)
 {
-    static const char *const mends[][2] = {
-        {"quantised weights are frozen: training needs adapters", "--lora-r 8"},
-        {"the data is a stream without a token that ends documents",
-         "--packing --packing-strategy wrapped"},
-        {"files of this file system are memory", "--offload-buffered"},
-        {"the option needs --max-steps", "--max-steps 1000"},
-        {"give one of --prompt and --prompt-ids", "--prompt 'Once upon a time'"}};
+    static const char *const mends[BP_MEND_COUNT] = {
+        [BP_MEND_ADAPTERS] = "--lora-r 8",
+        [BP_MEND_WRAPPED] = "--packing --packing-strategy wrapped",
+        [BP_MEND_BUFFERED] = "--offload-buffered",
+        [BP_MEND_STEPS] = "--max-steps 1000",
+        [BP_MEND_PROMPT] = "--prompt 'Once upon a time'"};
     static output out; /* large */
-    for (size_t i = 0; i < sizeof mends / sizeof mends[0]; i++) {
-        if (strncmp(error->text, mends[i][0], strlen(mends[i][0])) == 0) {
-            output_begin(&out, stderr);
-            bp_text_string(&out.text, "try: ");
-            options_command_put(&out.text, s->set, mends[i][1]);
-            bp_text_char(&out.text, '\n');
-            output_end(&out);
-        }
+    if (error->mend < BP_MEND_COUNT && mends[error->mend] != NULL) {
+        output_begin(&out, stderr);
+        bp_text_string(&out.text, "try: ");
+        options_command_put(&out.text, s->set, mends[error->mend]);
+        bp_text_char(&out.text, '\n');
+        output_end(&out);
     }
 }
 

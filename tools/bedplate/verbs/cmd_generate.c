@@ -242,8 +242,8 @@ static bp_status read_prompt(generation *g)
 {
     const settings *set = g->s.set;
     if ((set->prompt == NULL) == (set->prompt_ids == NULL)) {
-        return bp_error_set(&g->s.error, BP_ERR_USAGE, where,
-                            "give one of --prompt and --prompt-ids", "--prompt");
+        return bp_error_mend(&g->s.error, BP_ERR_USAGE, where,
+                             "give one of --prompt and --prompt-ids", "--prompt", BP_MEND_PROMPT);
     }
     BP_TRY(text_stream_check(&set->stops, &g->s.error));
     BP_TRY(set->prompt != NULL ? text_prompt(g) : ids_prompt(g));

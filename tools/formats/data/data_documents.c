@@ -187,10 +187,14 @@ static bp_status data_documents_class_of(const bp_documents *documents, bp_data_
             *class = named;
             return BP_OK;
         }
-        return bp_data_refuse_word(reader,
-                                   "the label is neither a number nor the name of a class that "
-                                   "the model's id2label has",
-                                   text, length);
+        const bp_status status =
+            bp_data_refuse_word(reader,
+                                "the label is neither a number nor the name of a class that "
+                                "the model's id2label has",
+                                text, length);
+        bp_error_right(reader->error, "one of its classes, or in training --num-labels N, which "
+                                      "makes a new head for N classes of the data");
+        return status;
     }
     if (!bp_documents_whole(&number, &value)) {
         return bp_data_refuse_word(reader, "the label is not a whole number", text, length);

@@ -237,10 +237,10 @@ bp_status bp_pack_check(const bp_pack *pack)
     const bool ends = pack->source->examples > 0 || pack->end_token >= 0;
     return ends || pack->packing == BP_PACKING_WRAPPED
                ? BP_OK
-               : bp_error_set(pack->error, BP_ERR_DATA, where,
-                              "the data is a stream without a token that ends documents: they "
-                              "cannot be separated; --packing-strategy wrapped does not need to",
-                              pack->source->name);
+               : bp_error_mend(pack->error, BP_ERR_DATA, where,
+                               "the data is a stream without a token that ends documents: they "
+                               "cannot be separated; --packing-strategy wrapped does not need to",
+                               pack->source->name, BP_MEND_WRAPPED);
 }
 
 bp_status bp_pack_open(bp_pack *pack, bp_tokens *tokens)

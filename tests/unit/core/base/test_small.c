@@ -85,6 +85,21 @@ static void test_words_that_were_found(void **state)
     assert_string_equal(error.word, "");
 }
 
+/* What mends an error belongs to the error that is kept. */
+static void test_mends_belong_to_their_error(void **state)
+{
+    (void)state;
+    bp_error error = {0};
+    assert_int_equal(bp_error_mend(&error, BP_ERR_DATA, "x", "y", "z", BP_MEND_STEPS), BP_ERR_DATA);
+    assert_int_equal(error.mend, BP_MEND_STEPS);
+    assert_int_equal(bp_error_mend(&error, BP_ERR_FIT, "x", "y", "z", BP_MEND_PROMPT), BP_ERR_FIT);
+    assert_true(error.code == BP_ERR_DATA && error.mend == BP_MEND_STEPS);
+    error.code = BP_OK;
+    assert_int_equal(bp_error_set(&error, BP_ERR_DATA, "x", "y", "z"), BP_ERR_DATA);
+    assert_int_equal(error.mend, BP_MEND_NONE);
+    assert_int_equal(bp_error_mend(NULL, BP_ERR_FIT, "x", "y", "z", BP_MEND_STEPS), BP_ERR_FIT);
+}
+
 /* verifies error-1.c4b2 error-2.e818 */
 static void test_names_are_prefixed_and_cut(void **state)
 {
@@ -370,6 +385,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_error_sticks),
         cmocka_unit_test(test_words_that_were_found),
+        cmocka_unit_test(test_mends_belong_to_their_error),
         cmocka_unit_test(test_names_are_prefixed_and_cut),
         cmocka_unit_test(test_exit_codes),
         cmocka_unit_test(test_heap_sort),

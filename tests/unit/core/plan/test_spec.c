@@ -514,7 +514,7 @@ static const struct {
     {parts_states, NULL},
     {lanes_3, "virtual-ranks"},
     {lanes_2048, "virtual-ranks"},
-    {lanes_8, "virtual-ranks"},
+    {lanes_8, "gradient-accumulation-steps"},
     {lanes_4, NULL},
     {virtual_ranks_int8, "virtual-ranks"},
     {virtual_ranks_adama, "virtual-ranks"},

@@ -1426,6 +1426,7 @@ static const char *const stateless[] = {
     "bp_dtype_parse",
     "bp_error_found",
     "bp_error_limit",
+    "bp_error_mend",
     "bp_error_numbers",
     "bp_error_prefix",
     "bp_error_right",
