@@ -63,6 +63,7 @@ static bool html_is_dark(const char *colour)
 /* The colours as style rules, so that a rectangle names its class in a few bytes. */
 static void html_colours(const bp_map *map, bp_text *out)
 {
+    bp_text_string(out, "@media(max-width:700px){.scroll td:first-child{min-width:88px}}\n");
     for (uint32_t c = 0; c < map->class_count; c++) {
         bp_text_string(out, ".c");
         bp_text_u64(out, c);
@@ -111,6 +112,9 @@ static void html_anatomy(const map_work *work, bp_text *out)
     }
     bp_text_string(out, "<th class=\"r\">at the peak, bytes</th></tr>\n");
     for (uint32_t c = 0; c < map->class_count; c++) {
+        if (work->most[c] == 0) {
+            continue;
+        }
         bp_text_string(out, "<tr><td>");
         bp_text_html(out, map->classes[c].name);
         bp_text_string(out, "</td><td class=\"r\">");

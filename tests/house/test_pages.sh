@@ -49,11 +49,16 @@ put() {
     esac
 }
 page_blocks() { # PAGE
-    local page=$1 folder block name mark wanted code
+    local page=$1 folder block name mark wanted code bare
     folder=$work/$(tr / _ <<<"$page")
     mkdir -p "$folder/blocks" "$folder/scratch"
     cp -r "$work/fixture/." "$folder/scratch"
     blocks "$page" "$folder/blocks"
+    bare=$(awk '/^```/ { if (!inside && $0 == "```") print FNR; inside = !inside }' "$page" | tr '\n' ' ')
+    if [[ -n $bare ]]; then # neither run nor marked as what is not run
+        failed=$((failed + 1))
+        echo "FAILED: $page: blocks without a language at the lines $bare"
+    fi
     cd "$folder/scratch" || return
     for block in "$folder"/blocks/*.{sh,file,skip}; do
         [[ -f $block ]] && echo "$block"

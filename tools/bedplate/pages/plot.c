@@ -12,12 +12,17 @@ enum {
     TICKS_PHONE_BYTES = 3 /* their words are longer */
 };
 
+bool plot_level(double low, double high)
+{
+    return !(high - low > 1e-5 * fmax(fabs(low), fabs(high)));
+}
+
 void plot_axis_fit(plot_axis *axis, bool margin)
 {
-    if (!(axis->high > axis->low)) {
+    if (plot_level(axis->low, axis->high)) {
         const double width = fabs(axis->low) > 0 ? 0.5 * fabs(axis->low) : 1;
         axis->high = axis->low + width;
-        axis->low = axis->log ? axis->low / 2 : axis->low - width;
+        axis->low = axis->log ? axis->low / 2 : fabs(axis->low) > 0 ? axis->low - width : 0;
     } else if (margin) {
         const double span = 0.04 * (axis->high - axis->low);
         const double factor = axis->log ? pow(axis->high / axis->low, 0.04) : 1;

@@ -22,7 +22,11 @@ typedef struct plot {
     plot_axis x, y;
 } plot;
 
-/* Widens an axis whose ends are equal, and one with a margin by 4 % at each end. */
+/* Whether a range is none for a reader: six digits of its ends are the same. */
+bool plot_level(double low, double high);
+
+/* Widens an axis that is level by half of its value, or to 0 .. 1, and one with a margin by 4 % at
+ * each end. */
 void plot_axis_fit(plot_axis *axis, bool margin);
 
 /* Round values from low to high, at most `most` of them (2 to PLOT_TICKS); their count. */

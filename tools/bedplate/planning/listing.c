@@ -102,6 +102,7 @@ bp_status listing_map(bp_text *out, const bp_plan *plan, const char *title, bool
 typedef struct page_more {
     const bp_plan *plan;
     const bp_frontier *curve;
+    const char *notes;
     bp_status status; /* of the host arena's map */
 } page_more;
 
@@ -110,6 +111,11 @@ static void put_more(bp_text *out, const void *user)
     page_more *more = (page_more *)(uintptr_t)user;
     if (more->curve != NULL) {
         frontier_page(out, more->curve);
+    }
+    if (more->notes[0] != '\0') {
+        bp_text_string(out, "<h2>Beside this map</h2>\n<pre>\n");
+        bp_text_html(out, more->notes);
+        bp_text_string(out, "</pre>\n");
     }
     if (more->plan->report.host.arena_bytes > 0) {
         const bp_map host = {.title = "host arena"};
@@ -120,9 +126,9 @@ static void put_more(bp_text *out, const void *user)
 }
 
 bp_status listing_page(bp_text *out, const bp_plan *plan, const char *title, const char *details,
-                       const bp_frontier *curve)
+                       const char *notes, const bp_frontier *curve)
 {
-    page_more more = {.plan = plan, .curve = curve};
+    page_more more = {.plan = plan, .curve = curve, .notes = notes};
     const bp_map map = {
         .title = title, .details = details, .section = put_more, .section_user = &more};
     bp_status status = put_map(out, plan, BP_SPACE_DEVICE, &map, bp_map_html);

@@ -12,9 +12,9 @@
 bp_status listing_map(bp_text *out, const bp_plan *plan, const char *title,
                       bool json) BP_MUST_CHECK;
 
-/* The map as a page: `details` says how was planned; with the curve of time against bytes if there
- * is one (NULL: none). */
+/* The map as a page: `details` says how was planned, and `notes` what the map has not, in lines
+ * ("": nothing); with the curve of time against bytes if there is one (NULL: none). */
 bp_status listing_page(bp_text *out, const bp_plan *plan, const char *title, const char *details,
-                       const bp_frontier *curve) BP_MUST_CHECK;
+                       const char *notes, const bp_frontier *curve) BP_MUST_CHECK;
 
 #endif

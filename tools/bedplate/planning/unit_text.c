@@ -4,13 +4,13 @@
 #include "tools/bedplate/planning/unit_text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/base/version.h"
 #include "tools/bedplate/app/device_choice.h"
 #include "tools/bedplate/app/options.h"
+#include "tools/bedplate/ranks/ranks.h"
 
 #define MARGIN_BYTES  ((uint64_t)64 << 20)
 #define SLOW_MEDIUM   50e6 /* bytes a second that a save may count on */
@@ -162,15 +162,6 @@ static const char kubernetes_template[] =
     "          persistentVolumeClaim: {claimName: {N}}\n"
     "{v}";
 
-/* Ranks that are threads of the process: each has an arena, and what is beside it. */
-static uint64_t unit_ranks(const settings *set)
-{
-    static const char word[] = "threads:";
-    const bool threads = strncmp(set->fabric, word, sizeof word - 1) == 0;
-    const long count = threads ? strtol(set->fabric + sizeof word - 1, NULL, 10) : 1;
-    return count > 1 ? (uint64_t)count : 1;
-}
-
 /* Bytes that a run may take in all: arenas in the host's memory, what the plan counts beside them,
  * and a margin. */
 static uint64_t unit_memory(const session *s)
@@ -178,7 +169,7 @@ static uint64_t unit_memory(const session *s)
     const bp_report *report = &s->plan.report;
     const uint64_t device = device_takes_memory(&s->plan.spec) ? report->arena_bytes : 0;
     const uint64_t each = device + report->host.arena_bytes + session_host_bytes(s);
-    return unit_ranks(s->set) * each + MARGIN_BYTES;
+    return ranks_in_process(s->set) * each + MARGIN_BYTES;
 }
 
 /* A word of the command as its reader takes it. */

@@ -215,6 +215,14 @@ bool ranks_may_tell(const settings *set, bp_status status)
     return set->ranks->rank == 0 || status != BP_ERR_FABRIC;
 }
 
+uint64_t ranks_in_process(const settings *set)
+{
+    static const char word[] = "threads:";
+    const bool threads = strncmp(set->fabric, word, sizeof word - 1) == 0;
+    const long count = threads ? strtol(set->fabric + sizeof word - 1, NULL, 10) : 1;
+    return count > 1 ? (uint64_t)count : 1;
+}
+
 void ranks_fail(const settings *set, const bp_error *error)
 {
     if (set->ranks != NULL && set->ranks->process != NULL) {

@@ -78,6 +78,9 @@ uint64_t ranks_version_digest(void);
 uint32_t ranks_size(const settings *set);
 uint32_t ranks_rank(const settings *set);
 
+/* Ranks that are threads of this process: each has an arena, and what is beside it. */
+uint64_t ranks_in_process(const settings *set);
+
 /* Whether this rank speaks and writes. */
 static inline bool ranks_leads(const settings *set)
 {

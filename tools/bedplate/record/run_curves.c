@@ -56,6 +56,14 @@ static void curve_span(plot *p, const view_curve *c)
     }
 }
 
+/* Whether one evaluation of one run is all there is: its card has that number. */
+static bool curve_alone(const curve_chart *chart)
+{
+    const view_curve *c = curve_of(&chart->sets[0], 0);
+    return chart->set_count == 1 && chart->sets[0].dots && chart->sets[0].count == 1 && c != NULL &&
+           c->count == 1;
+}
+
 /* Its axes; false where there is nothing, or a line that is level. */
 static bool curve_axes(const curve_chart *chart, plot *p)
 {
@@ -66,7 +74,8 @@ static bool curve_axes(const curve_chart *chart, plot *p)
             curve_span(p, curve_of(&chart->sets[s], i));
         }
     }
-    if (!(p->y.high >= p->y.low) || (!chart->eventful && !(p->y.high > p->y.low))) {
+    if (!(p->y.high >= p->y.low) || (!chart->eventful && plot_level(p->y.low, p->y.high)) ||
+        curve_alone(chart)) {
         return false;
     }
     p->y.log = !chart->linear && p->y.low > 0 && p->y.high > LOGARITHMIC * p->y.low;

@@ -30,6 +30,7 @@ static const char page_rules[] =
     /* Beside each other where there is room, the loss alone: a run by rewards has twenty. */
     "@media(min-width:1000px){.charts{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));"
     "column-gap:28px}.charts>:first-child{grid-column:1/-1}}\n"
+    "h1~h1{margin-top:36px}"
     ".e{stroke:var(--soft);stroke-dasharray:2 3}.plot{position:relative}"
     ".tip{position:absolute;top:30px;background:var(--card);border:1px solid var(--line);"
     "border-radius:6px;padding:4px 8px;font-size:12px;white-space:pre;pointer-events:none;"
@@ -166,6 +167,21 @@ static void page_card(bp_text *t, const char *label, const view_curve *c)
     }
 }
 
+/* A run by rewards has twenty metrics, each with a curve: the ends of distributions have no card.
+ */
+static bool page_worth_card(const char *name)
+{
+    static const char *const details[] = {"/std",           "/min_length",
+                                          "/max_length",    "_terminated_length",
+                                          "_ratio/low_min", "_ratio/high_max"};
+    bool detail = false;
+    for (size_t i = 0; i < sizeof details / sizeof details[0]; i++) {
+        const size_t whole = strlen(name), part = strlen(details[i]);
+        detail = detail || (whole >= part && strcmp(name + whole - part, details[i]) == 0);
+    }
+    return !detail;
+}
+
 /* What one run is at, as cards. */
 static void page_cards(bp_text *t, const run_view *v)
 {
@@ -181,7 +197,9 @@ static void page_cards(bp_text *t, const run_view *v)
     page_card(t, "loss", &v->curves[VIEW_LOSS]);
     page_card(t, "evaluation loss", &v->curves[VIEW_EVAL]);
     for (uint32_t i = 0; i < v->metric_count; i++) {
-        page_card(t, v->metrics[i].name, &v->metrics[i].curve);
+        if (page_worth_card(v->metrics[i].name)) {
+            page_card(t, v->metrics[i].name, &v->metrics[i].curve);
+        }
     }
     if (v->curves[VIEW_SPEED].count > 0) {
         page_card_begin(t, v->by_samples ? "samples per second" : "tokens per second");
@@ -301,23 +319,43 @@ static void page_bar(bp_text *t, double bytes, double most, const char *colour, 
     bp_text_string(t, " bytes\"></i>");
 }
 
+/* A plan is of one rank, what is resident of the process. */
+static double page_ranks(const run_view *v)
+{
+    return v->process_ranks > 1 ? v->process_ranks : 1;
+}
+
+static void page_ranks_put(bp_text *t, const char *words, const run_view *v)
+{
+    bp_text_string(t, words);
+    if (page_ranks(v) > 1) {
+        bp_text_string(t, ", ");
+        bp_text_u64(t, view_count(v->process_ranks));
+        bp_text_string(t, " ranks");
+    }
+}
+
+#define BESIDE "#888b" /* colours of what no class has */
+#define USED   "var(--ink)"
+
 /* Planned above, used below, in one scale. */
 static void page_bars(bp_text *t, const run_view *v)
 {
-    const double planned = v->arena + v->host;
-    const double most = planned > v->resident ? planned : v->resident;
+    const double ranks = page_ranks(v), planned = ranks * (v->arena + v->host);
+    const double most = (planned > v->resident ? planned : v->resident) / ranks;
     double at = 0;
-    bp_text_string(t, "<div class=\"bars\"><p>planned</p><div>");
+    page_ranks_put(t, "<div class=\"bars\"><p>planned", v);
+    bp_text_string(t, "</p><div>");
     for (uint32_t i = 0; i < v->class_count; i++) {
         page_bar(t, v->class_bytes[i], most, class_colour(v->classes[i]), v->classes[i]);
         at += v->class_bytes[i];
     }
     page_bar(t, v->arena - at, most, "#8886", "arena, not live at the peak");
-    page_bar(t, v->host, most, "#888b", "beside the arena");
+    page_bar(t, v->host, most, BESIDE, "beside the arena");
     bp_text_string(t, "</div>");
     if (v->resident > 0) {
         bp_text_string(t, "<p>used (resident)</p><div>");
-        page_bar(t, v->resident, most, "var(--r0)", "resident");
+        page_bar(t, v->resident, most * ranks, USED, "resident");
         bp_text_string(t, "</div>");
     }
     bp_text_string(t, "</div>\n");
@@ -355,9 +393,15 @@ static void page_memory(bp_text *t, const run_view *v)
         page_memory_row(t, class_colour(v->classes[i]), v->classes[i], v->class_bytes[i]);
     }
     page_memory_row(t, NULL, "arena", v->arena);
-    page_memory_row(t, NULL, "beside the arena", v->host);
-    page_memory_row(t, NULL, "planned in all", v->arena + v->host);
-    page_memory_row(t, NULL, "used: the most that was resident", v->resident);
+    page_memory_row(t, BESIDE, "beside the arena", v->host);
+    char all[64];
+    bp_text words;
+    bp_text_init(&words, NULL, NULL, all, sizeof all);
+    page_ranks_put(&words, "planned in all", v);
+    if (bp_text_flush(&words) == BP_OK) {
+        page_memory_row(t, NULL, all, page_ranks(v) * (v->arena + v->host));
+    }
+    page_memory_row(t, USED, "used: the most that was resident", v->resident);
     bp_text_string(t, "</table></div>\n");
     run_curves_step(t, v);
 }

@@ -295,6 +295,7 @@ static void view_plan(run_view *v, const char *line)
     }
     view_take(line, "arena_bytes", &v->arena);
     view_take(line, "host_bytes", &v->host);
+    view_take(line, "process_ranks", &v->process_ranks);
     view_take(line, "planned_bytes", &v->planned);
     view_over_step(v, line);
 }

@@ -89,6 +89,7 @@ typedef struct run_view {
     double updated;                        /* unix time of the newest event */
     double left;                           /* seconds; below 0: unknown */
     double resident, arena, host, planned; /* bytes */
+    double process_ranks;                  /* that share resident; 0: not known */
     char classes[VIEW_CLASSES][24];        /* of the plan, with their bytes at the peak */
     double class_bytes[VIEW_CLASSES];
     uint32_t class_count;

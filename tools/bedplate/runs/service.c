@@ -185,6 +185,7 @@ static void service_note_plan(service *v, const session *s)
     line_count(line, "arena_bytes", report->arena_bytes);
     line_count(line, "lower_bound_bytes", report->lower_bound_bytes);
     line_count(line, "host_bytes", v->now.host_bytes);
+    line_count(line, "process_ranks", ranks_in_process(v->set));
     line_count(line, "checkpoint_bytes", v->saves.bytes);
     line_real(line, "save_seconds", v->saves.seconds);
     line_open(line, "classes");

@@ -270,6 +270,23 @@ static void put_bytes(bp_text *text, const char *label, uint64_t bytes)
     bp_text_string(text, ")\n");
 }
 
+/* What is beside full training in the arena. */
+static void put_methods(bp_text *text, const bp_spec *spec)
+{
+    const bp_offload *out = &spec->offload;
+    if (spec->lora.rank > 0) {
+        bp_text_string(text, ", adapters of rank ");
+        bp_text_u64(text, spec->lora.rank);
+    }
+    if (spec->quantised != BP_QUANTISED_NONE && bp_quantised_scaled(spec->quantised)) {
+        bp_text_string(text, spec->quantised == BP_QUANTISED_INT8 ? ", base in 8 bits"
+                                                                  : ", base in 4 bits");
+    }
+    if ((out->bases | out->states | out->weights | out->gradients | out->checkpoints) != 0) {
+        bp_text_string(text, out->host ? ", offload to the host" : ", offload to a file");
+    }
+}
+
 /* What was planned: the same words in the table and on the page. */
 static void put_shapes(bp_text *text, const session *s)
 {
@@ -300,6 +317,7 @@ static void put_shapes(bp_text *text, const session *s)
     put_precision(text, spec);
     bp_text_string(text, ", ");
     bp_text_string(text, spec->optimizer->name);
+    put_methods(text, spec);
 }
 
 static void put_spaces(bp_text *text, const bp_report *report, bool fixed, const extras *more)
@@ -372,20 +390,24 @@ static bp_status print_table(output *out, const session *s, const extras *more)
     return status;
 }
 
-static bp_status write_page(session *s, const bp_frontier *curve)
+static bp_status write_page(session *s, const extras *more)
 {
     FILE *file = fopen(s->set->html, "w");
     bp_status status = BP_ERR_STORE;
     if (file != NULL) {
         output out;
-        char details[1024];
+        char details[1024], notes[2048];
         bp_text words;
         bp_text_init(&words, NULL, NULL, details, sizeof details);
         put_shapes(&words, s);
-        const bp_status whole = bp_text_flush(&words);
+        bp_status whole = bp_text_flush(&words);
+        bp_text_init(&words, NULL, NULL, notes, sizeof notes);
+        offload_put(&words, &more->offload);
+        policy_phases_put(&words, &more->phases);
+        whole = bp_text_flush(&words);
         (void)whole; /* longer ones are cut */
         output_begin(&out, file);
-        status = listing_page(&out.text, &s->plan, s->set->model, details, curve);
+        status = listing_page(&out.text, &s->plan, s->set->model, details, notes, more->curve);
         output_end(&out);
         bool failed = ferror(file) != 0;
         failed = fclose(file) != 0 || failed;
@@ -434,9 +456,10 @@ static bp_status plan_schedule(session *s)
         return BP_OK;
     }
     if (s->set->max_steps <= 0) {
-        return bp_error_set(&s->error, BP_ERR_USAGE, "plan",
-                            "the option needs --max-steps, where the learning rate's schedule ends",
-                            "--emit-c");
+        return bp_error_mend(
+            &s->error, BP_ERR_USAGE, "plan",
+            "the option needs --max-steps, where the learning rate's schedule ends", "--emit-c",
+            BP_MEND_STEPS);
     }
     return rate_fill(s->set, (uint64_t)s->set->max_steps, &s->spec);
 }
@@ -581,7 +604,7 @@ static bp_status cmd_plan_plan(session *s)
     shard_plan_end(&more.ranks);
     BP_TRY(status);
     if (set->html != NULL) {
-        BP_TRY(write_page(s, set->frontier ? &curve : NULL));
+        BP_TRY(write_page(s, &more));
     }
     BP_TRY(session_check_fit(s));
     BP_TRY(offload_check_bytes(&s->offload, &s->plan, &s->error));

@@ -116,8 +116,9 @@ static void watch_lines(const run_view *v)
                  view_last(&v->curves[VIEW_SPEED]), v->by_samples ? "samples" : "tokens",
                  v->left >= 0 ? left : "?");
     watch_plot(v);
-    output_print(stdout, "memory    arena %.1f MB, beside it %.1f MB planned; resident %.1f MB\n",
-                 1e-6 * v->arena, 1e-6 * v->host, 1e-6 * v->resident);
+    output_print(stdout, "memory    arena %.1f MB, beside it %.1f MB planned%s; resident %.1f MB\n",
+                 1e-6 * v->arena, 1e-6 * v->host, v->process_ranks > 1 ? " for each rank" : "",
+                 1e-6 * v->resident);
     watch_time(now - v->saved_unix, ago, sizeof ago);
     if (v->saves > 0) {
         output_print(stdout,

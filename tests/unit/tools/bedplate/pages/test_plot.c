@@ -74,6 +74,21 @@ static void every_range_has_ticks(void **state)
     }
 }
 
+/* What differs beyond its sixth digit is level, and zeros have an axis without negative numbers. */
+/* verifies record-17.185d */
+static void level_ranges_are_widened(void **state)
+{
+    (void)state;
+    plot_axis entropy = {6.7172001, 6.7172009, "", PLOT_NUMBER, false};
+    plot_axis_fit(&entropy, true);
+    assert_true(entropy.low < 3.4 && entropy.high > 10);
+    plot_axis zeros = {0, 0, "", PLOT_NUMBER, false};
+    plot_axis_fit(&zeros, true);
+    assert_true(zeros.low >= 0 && zeros.high >= 1);
+    assert_true(plot_level(5, 5) && plot_level(-3, -3) && !plot_level(1, 1.001));
+    assert_true(!plot_level(0, 1e-30) && !plot_level(-1, 1));
+}
+
 /* verifies record-17.185d */
 static void values_lie_between_the_edges(void **state)
 {
@@ -90,6 +105,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ticks_are_round),
         cmocka_unit_test(every_range_has_ticks),
+        cmocka_unit_test(level_ranges_are_widened),
         cmocka_unit_test(values_lie_between_the_edges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
