@@ -63,7 +63,8 @@ static bool html_is_dark(const char *colour)
 /* The colours as style rules, so that a rectangle names its class in a few bytes. */
 static void html_colours(const bp_map *map, bp_text *out)
 {
-    bp_text_string(out, "@media(max-width:700px){.scroll td:first-child{min-width:88px}}\n");
+    bp_text_string(
+        out, "@media(max-width:700px){.scroll td:first-child{min-width:100px}.u{display:none}}\n");
     for (uint32_t c = 0; c < map->class_count; c++) {
         bp_text_string(out, ".c");
         bp_text_u64(out, c);
@@ -106,7 +107,7 @@ static void html_anatomy(const map_work *work, bp_text *out)
     bp_text_string(out, "<div class=\"scroll\"><table><tr><th>class</th><th class=\"r\">most at "
                         "one time, bytes</th>");
     if (map->unit != NULL) {
-        bp_text_string(out, "<th class=\"r\">bytes/");
+        bp_text_string(out, "<th class=\"r u\">bytes/");
         bp_text_html(out, map->unit);
         bp_text_string(out, "</th>");
     }
@@ -120,7 +121,7 @@ static void html_anatomy(const map_work *work, bp_text *out)
         bp_text_string(out, "</td><td class=\"r\">");
         bp_text_grouped(out, work->most[c]);
         if (map->unit != NULL) {
-            bp_text_string(out, "</td><td class=\"r\">");
+            bp_text_string(out, "</td><td class=\"r u\">");
             bp_text_fixed_padded(out, (double)work->most[c] / (double)map->units, 2, 0);
         }
         bp_text_string(out, "</td><td class=\"r\">");

@@ -304,8 +304,9 @@ static void the_page_shows_the_bound_that_was_missed(void **state)
     map.units = 80;
     const char *page = form_of(bp_map_html, &map);
     assert_non_null(strstr(page, "peak: op 5<"));
-    assert_non_null(strstr(page, "<th class=\"r\">bytes/&lt;part&gt;</th>"));
-    assert_non_null(strstr(page, "<td>tape</td><td class=\"r\">112</td><td class=\"r\">1.40</td>"));
+    assert_non_null(strstr(page, "<th class=\"r u\">bytes/&lt;part&gt;</th>"));
+    assert_non_null(
+        strstr(page, "<td>tape</td><td class=\"r\">112</td><td class=\"r u\">1.40</td>"));
     map.unit = NULL;
     page = form_of(bp_map_html, &map);
     assert_non_null(

@@ -278,10 +278,6 @@ static void put_methods(bp_text *text, const bp_spec *spec)
         bp_text_string(text, ", adapters of rank ");
         bp_text_u64(text, spec->lora.rank);
     }
-    if (spec->quantised != BP_QUANTISED_NONE && bp_quantised_scaled(spec->quantised)) {
-        bp_text_string(text, spec->quantised == BP_QUANTISED_INT8 ? ", base in 8 bits"
-                                                                  : ", base in 4 bits");
-    }
     if ((out->bases | out->states | out->weights | out->gradients | out->checkpoints) != 0) {
         bp_text_string(text, out->host ? ", offload to the host" : ", offload to a file");
     }
