@@ -104,8 +104,8 @@ static void apply_rules(const bp_builder *builder, const char *name, bp_paramete
         parameter->weight_decay = rule->sets_decay ? rule->weight_decay : parameter->weight_decay;
         parameter->optim_bits = rule->sets_bits ? rule->optim_bits : parameter->optim_bits;
     }
-    parameter->trainable =
-        (train || !frozen) && !parameter->statistic && !bp_build_corrects(parameter);
+    parameter->trainable = (train || !frozen) && !parameter->statistic && !parameter->constant &&
+                           !bp_build_corrects(parameter);
     parameter->fixed = spec->offload.fixed && !parameter->trainable && !parameter->statistic;
 }
 
@@ -398,6 +398,7 @@ void bp_build_parameter(bp_builder *builder, const bp_parameter_info *info)
                                 .decay = info->decay,
                                 .embedding = info->embedding,
                                 .statistic = info->statistic,
+                                .constant = info->constant,
                                 .depthwise = info->depthwise,
                                 .unpacks = info->unpacks,
                                 .routes = info->routes,

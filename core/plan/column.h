@@ -30,7 +30,7 @@ typedef enum bp_input_from {
     BP_INPUT_TOPS,      /* for each token what a teacher holds likely to follow it, and their */
     BP_INPUT_LOGPS,     /* log-probabilities: bp_feed.teacher fills both */
     BP_INPUT_WEIGHTS,   /* for each token what its loss is multiplied with: bp_feed.teacher, too */
-    BP_INPUT_SOURCE,    /* the tokens of the text that another is made of, padded, */
+    BP_INPUT_SOURCE, /* the tokens of the text that another is made of, or its numbers, padded, */
     BP_INPUT_SOURCE_LENGTHS, /* and how many are no padding, at the first place */
     BP_INPUT_SLOT_POSITIONS, /* nothing: of each row that is decoded its position, and */
     BP_INPUT_SLOTS,          /* where it is (attention_slots of core/ops/attention.def) */

@@ -115,6 +115,10 @@ struct bp_model {
      * NULL: stage 0 for all. */
     uint32_t (*parameter_stage)(const bp_model_config *config, uint32_t parameter);
 
+    /* What an element of a parameter is whose values are the model's (bp_parameter_info.constant).
+     * NULL: it has none. */
+    double (*constant)(const bp_model_config *config, uint32_t parameter, uint64_t element);
+
     /* Training and evaluation forward. In BP_MODE_TRAIN it is called for every stage but the last,
      * whose loss is formed inside its backward (so logits and their gradient live one chunk at a
      * time); variant says what to leave in tape (the last variant: nothing, all absent). In

@@ -467,6 +467,9 @@ static bp_status fill_source(const bp_feed *feed, const feed_row *row, const bp_
     }
     source.count = row_there(row) ? source.count : 0;
     BP_TRY(feed->texts->fill(feed, &source, column->elements, to));
+    if (column->dtype != BP_I32) {
+        return BP_OK; /* numbers, not ids */
+    }
     return check_ids(feed, to,
                      source.count < column->elements ? (uint32_t)source.count : column->elements);
 }

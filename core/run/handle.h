@@ -103,9 +103,9 @@ bp_status bp_runtime_restart(bp_runtime *runtime) BP_MUST_CHECK;
 bp_status bp_runtime_accept(bp_runtime *runtime, const int32_t *ids, uint32_t count) BP_MUST_CHECK;
 
 /* The text that a model with an encoder makes another of, and restart: spec.source ids, of which
- * the first `count` are the text and the others anything below the vocabulary. They stay the
- * caller's, and as they are, until there is another source or the runtime is closed. BP_ERR_USAGE:
- * the plan has no room for so many. */
+ * the first `count` are the text and the others anything below the vocabulary; or the numbers that
+ * such a model reads of a sample, by their bits. They stay the caller's, and as they are, until
+ * there is another source or the runtime is closed. BP_ERR_USAGE: there is no room for so many. */
 bp_status bp_runtime_read_source(bp_runtime *runtime, const int32_t *ids,
                                  uint32_t count) BP_MUST_CHECK;
 

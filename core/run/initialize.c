@@ -125,7 +125,12 @@ static void first_values(const bp_runtime *runtime, uint32_t parameter, uint64_t
                          uint64_t count, float *to)
 {
     const bp_parameter *p = &runtime->plan->builder.parameters[parameter];
-    if (p->init != BP_INIT_NORMAL) {
+    const bp_spec *spec = &runtime->plan->spec;
+    if (p->constant) {
+        for (uint64_t k = 0; k < count; k++) {
+            to[k] = (float)spec->model->constant(&spec->config, parameter, first + k);
+        }
+    } else if (p->init != BP_INIT_NORMAL) {
         for (uint64_t k = 0; k < count; k++) {
             to[k] = p->init == BP_INIT_ONES ? 1.0f : 0.0f;
         }

@@ -549,6 +549,17 @@ static bp_status check_ids(bp_runtime *runtime, const int32_t *ids, uint32_t cou
     return BP_OK;
 }
 
+/* Whether a source is ids, or numbers. */
+static bool run_reads_ids(const bp_runtime *runtime)
+{
+    bool ids = false;
+    for (uint32_t i = 0; i < runtime->plan->compile.input_count; i++) {
+        const bp_input *input = &runtime->plan->compile.input[i];
+        ids = ids || (input->from == BP_INPUT_SOURCE && input->dtype == BP_I32);
+    }
+    return ids;
+}
+
 bp_status bp_runtime_read_source(bp_runtime *runtime, const int32_t *ids, uint32_t count)
 {
     BP_TRY(run_require(runtime, BP_PROGRAM_DECODE, "the plan has no decode programs"));
@@ -558,7 +569,7 @@ bp_status bp_runtime_read_source(bp_runtime *runtime, const int32_t *ids, uint32
                               "the plan has no room for this source", NULL, count, BP_LIMIT_MOST,
                               spec->source);
     }
-    for (uint32_t i = 0; i < spec->source; i++) {
+    for (uint32_t i = 0; i < spec->source && run_reads_ids(runtime); i++) {
         if ((uint32_t)ids[i] >= spec->config.vocabulary) {
             return bp_error_limit(&runtime->error, BP_ERR_DATA, where,
                                   "a token id is not below the model's vocabulary", NULL, ids[i],

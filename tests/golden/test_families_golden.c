@@ -216,9 +216,10 @@ static void test_logits(void **state)
 /* The first sample's source is read, then its other text token by token, or at once. */
 static void check_written(const char *name, uint32_t at_once)
 {
-    static int32_t source[256];
+    static int32_t room[256];
     family_case ref;
     model_fixture r;
+    uint32_t read;
     family_open(&ref, name);
     ref.spec.generate_context = ref.spec.sequence;
     ref.spec.device_options.variant = NULL;
@@ -226,11 +227,10 @@ static void check_written(const char *name, uint32_t at_once)
     family_model_fixture(&ref, &r);
     reference_weights(&ref.file, &r);
     const uint32_t length = (uint32_t)ref.prompts[0];
-    memset(source, 0, sizeof source);
-    memcpy(source, ref.tokens, length * sizeof *source);
+    const int32_t *source = family_source(&ref, room, &read);
     assert_int_equal(bp_runtime_accept(&r.runtime, ref.tokens + length, 1), BP_ERR_USAGE);
     assert_int_equal(bp_runtime_read_source(&r.runtime, source, ref.spec.source + 1), BP_ERR_USAGE);
-    assert_int_equal(bp_runtime_read_source(&r.runtime, source, length), BP_OK);
+    assert_int_equal(bp_runtime_read_source(&r.runtime, source, read), BP_OK);
     reference_first_logits(&ref.file, &r, ref.tokens + length, (uint32_t)ref.lengths[0], at_once);
     model_fixture_close(&r);
     family_close(&ref);
@@ -239,9 +239,10 @@ static void check_written(const char *name, uint32_t at_once)
 /* The likeliest tokens, each read before the next, are those of transformers' generate. */
 static void check_greedy(const char *name)
 {
-    static int32_t source[256];
+    static int32_t room[256];
     family_case ref;
     model_fixture r;
+    uint32_t read;
     size_t bytes = 0;
     family_open(&ref, name);
     ref.spec.generate_context = ref.spec.sequence;
@@ -250,9 +251,8 @@ static void check_greedy(const char *name)
     reference_weights(&ref.file, &r);
     int32_t *greedy = golden_tensor(&ref.file, "greedy", &bytes);
     const uint32_t length = (uint32_t)ref.prompts[0];
-    memset(source, 0, sizeof source);
-    memcpy(source, ref.tokens, length * sizeof *source);
-    assert_int_equal(bp_runtime_read_source(&r.runtime, source, length), BP_OK);
+    const int32_t *source = family_source(&ref, room, &read);
+    assert_int_equal(bp_runtime_read_source(&r.runtime, source, read), BP_OK);
     int32_t last = ref.tokens[length];
     for (size_t i = 0; i < bytes / sizeof *greedy; i++) {
         const uint32_t vocabulary = ref.spec.config.vocabulary;
