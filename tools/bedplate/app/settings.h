@@ -278,6 +278,10 @@ typedef struct settings {
     /* generation */
     const char *prompt;
     const char *prompt_ids;
+    const char *audio;      /* a file of speech; NULL: none */
+    const char *language;   /* of speech: a name or a code; NULL: none is named */
+    const char *task_token; /* TASK_TOKEN_WORDS */
+    const char *normalizer; /* of words whose errors are counted: none|basic */
     uint64_t max_new_tokens;
     double temperature;
     uint64_t top_k;

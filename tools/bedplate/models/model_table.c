@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Models by name, and tasks. */
 #include "layers/families/t5.h"
+#include "layers/families/whisper.h"
 #include "tools/bedplate/models/model_table.h"
 
 #include <stdio.h>
@@ -128,7 +129,19 @@ bool model_makes_texts(const bp_model_config *config)
 
 uint32_t model_start_token(const bp_model_config *config)
 {
-    return model_makes_texts(config) ? bp_t5_config_of(config).start_token : 0;
+    return model_hears(config)         ? bp_whisper_config_of(config).start_token
+           : model_makes_texts(config) ? bp_t5_config_of(config).start_token
+                                       : 0;
+}
+
+bool model_hears(const bp_model_config *config)
+{
+    return model_makes_texts(config) && config->family->model == &bp_model_whisper;
+}
+
+uint32_t model_hears_positions(const bp_model_config *config)
+{
+    return model_hears(config) ? bp_whisper_config_of(config).source_positions : 0;
 }
 
 bp_status model_task(const settings *set, bp_model_config *config, bp_error *error)

@@ -30,6 +30,10 @@ bool model_task_is_number(bp_task task);
 bool model_makes_texts(const bp_model_config *config);
 uint32_t model_start_token(const bp_model_config *config);
 
+/* Whether it makes a text of speech; and rows of its encoder, 0 of others. */
+bool model_hears(const bp_model_config *config);
+uint32_t model_hears_positions(const bp_model_config *config);
+
 /* The word of --task for a bp_task; "unknown" beyond them. */
 const char *model_task_word(uint32_t task);
 

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/predict/predictions_answers.h"
 #include "tools/bedplate/predict/predictions_vectors.h"
 #include "tools/bedplate/predict/predictions_words.h"
@@ -44,7 +45,7 @@ bp_status predictions_check(const bp_spec *spec, const char *path, bp_error *err
                             "vectors are written by bedplate embed, and are no predictions",
                             "--predictions");
     }
-    if (path == NULL || predictions_are_made(spec)) {
+    if (path == NULL || predictions_are_made(spec) || model_hears(&spec->config)) {
         return BP_OK;
     }
     return bp_error_set(error, BP_ERR_USAGE, where,

@@ -429,8 +429,10 @@ static bp_status fill_spec(session *s)
                             : smallest_power(spec->sequence_ranks);
     spec->virtual_ranks = lanes_of(set, spec->ranks / spec->sequence_ranks);
     spec->sequence = sequence_of(s);
-    spec->source = model_makes_texts(&spec->config) && set->source == 0 ? spec->sequence
-                                                                        : (uint32_t)set->source;
+    const bool makes = model_makes_texts(&spec->config) && set->source == 0;
+    spec->source = makes && model_hears(&spec->config) ? model_hears_positions(&spec->config)
+                   : makes                             ? spec->sequence
+                                                       : (uint32_t)set->source;
     cut_time(s);
     spec->loss_rows = (uint32_t)set->loss_rows;
     spec->sequence_chunk = set->sequence_chunk != OPTION_AUTO ? (uint32_t)set->sequence_chunk : 0;

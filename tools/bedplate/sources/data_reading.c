@@ -122,6 +122,7 @@ static bp_documents documents_of(const session *s)
                           .may_lack = s->set->predictions != NULL,
                           .reading = data_reading(s->set),
                           .sources = s->spec.source > 0,
+                          .hears = model_hears(&s->spec.config),
                           .first_only = true};
 }
 

@@ -21,6 +21,7 @@
 #include "tools/bedplate/sources/data_tokenised.h"
 #include "tools/formats/text/byte_tokenizer.h"
 #include "tools/formats/images/data_images.h"
+#include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/sources/packing.h"
 #include "tools/bedplate/app/output.h"
 
@@ -47,12 +48,38 @@ static bp_data_format format_of(const char *name)
     return BP_DATA_AUTO;
 }
 
+/* A directory of speech: its list of files and texts. */
+static const char *speech_list(const char *directory, char path[BP_STORE_PATH_MAX])
+{
+    static const char *const names[] = {"metadata.csv", "metadata.jsonl"};
+    struct stat about;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const int length = snprintf(path, BP_STORE_PATH_MAX, "%s/%s", directory, names[i]);
+        if (length > 0 && length < BP_STORE_PATH_MAX && stat(path, &about) == 0 &&
+            S_ISREG(about.st_mode)) {
+            return path;
+        }
+    }
+    return directory;
+}
+
 /* Adds what one argument names: the file itself, or what its pattern matches. */
 static bp_status add_argument(data_files *files, session *s, const char *argument, uint32_t *count)
 {
     bool exists = false;
     struct stat about;
+    char list[BP_STORE_PATH_MAX];
     bool there = stat(argument, &about) == 0;
+    const bool folder = there && S_ISDIR(about.st_mode) && model_hears(&s->spec.config);
+    if (folder && speech_list(argument, list) == list) {
+        const int failed = glob(list, files->expanded ? GLOB_APPEND : 0, NULL, &files->patterns);
+        if (failed != 0) {
+            return bp_error_set(&s->error, BP_ERR_DATA, where, "there is no such file", list);
+        }
+        files->expanded = true;
+        files->rows[(*count)++].path = files->patterns.gl_pathv[files->patterns.gl_pathc - 1];
+        return BP_OK;
+    }
     bool pipe = there && (S_ISFIFO(about.st_mode) || S_ISCHR(about.st_mode));
     bool device = there && !S_ISDIR(about.st_mode) && strncmp(argument, "/dev/", 5) == 0;
     if (there && S_ISDIR(about.st_mode) && format_of(s->set->data_format) == BP_DATA_FOLDER) {
@@ -119,7 +146,9 @@ bp_feed data_set_feed(const data_set *set, const session *s, bp_source *part)
                      .pairs = spec->preference.kind != BP_PREFERENCE_NONE,
                      .prompts = spec->preference.nll > 0.0,
                      .masking = masking_of(set, spec),
-                     .texts = spec->source > 0 ? &bp_feed_two_texts : NULL,
+                     .texts = set->speech != NULL ? &set->speech->texts
+                              : spec->source > 0  ? &bp_feed_two_texts
+                                                  : NULL,
                      .source_tokens = spec->source,
                      .padding = inside ? (int32_t)padding : 0};
 }
@@ -146,6 +175,16 @@ static bp_status source_check(data_files *files, session *s)
     bool bare = format == BP_DATA_LLMC || format == BP_DATA_NANOGPT || format == BP_DATA_TEXT;
     if (bare && data_learns_rows(&s->spec.config)) {
         return data_lacks_labels(files, s);
+    }
+    const bool table = format == BP_DATA_CSV || format == BP_DATA_TSV;
+    if (model_hears(&s->spec.config)) {
+        return format == BP_DATA_JSONL || format == BP_DATA_TOKENS || table
+                   ? BP_OK
+                   : bp_error_set(&s->error, BP_ERR_DATA, where,
+                                  "the model makes a text of speech: JSON lines of `audio` and "
+                                  "`text`, a table of `file_name` and `text`, or a directory with "
+                                  "such a metadata.csv",
+                                  files->source->name);
     }
     if (s->spec.source > 0 && format != BP_DATA_JSONL && format != BP_DATA_TOKENS) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
@@ -553,6 +592,7 @@ bp_status data_set_open(data_set *set, session *s)
                             "--data");
     }
     BP_TRY(options_check(s));
+    BP_TRY(speech_source_open(&set->speech, s));
     bp_status status = open_parts(set, s, share);
     status = status == BP_OK ? check_targets(set, s) : status;
     run_tokenizer_close(&s->run_tokenizer);
@@ -593,6 +633,7 @@ void data_set_close(data_set *set)
     }
     free(set->more);
     set->more = NULL;
+    speech_source_close(&set->speech);
 }
 
 /* Reads a sample into `tokens` and adds it to the digest. Ids beyond the vocabulary are found here,

@@ -834,6 +834,9 @@ static bp_status task_apply(task_look *look, settings *set)
     const char *word;
     if (model_makes_texts(own) && strcmp(set->task, "auto") == 0) {
         set->rows = SETTINGS_ROWS_PADDED; /* two texts each, whatever they are called */
+        if (model_hears(own) && !set->quiet) {
+            output_print(stderr, "bedplate: task: causal-lm, texts of speech\n");
+        }
         return BP_OK;
     }
     if (strcmp(set->task, "auto") != 0) {

@@ -19,6 +19,7 @@
 #include "tools/formats/data/label_survey.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/models/model_table.h"
+#include "tools/bedplate/models/speech_prefix.h"
 #include "tools/bedplate/app/environment.h"
 #include "tools/bedplate/app/temporary.h"
 
@@ -242,7 +243,8 @@ bp_status data_check_lengths(const data_files *files, session *s)
         bp_example example;
         bool has = true;
         BP_TRY(source->example(source, i, &example));
-        sources += s->spec.source > 0 && example.prompt > s->spec.source ? 1 : 0;
+        const bool reads = s->spec.source > 0 && !model_hears(&s->spec.config);
+        sources += reads && example.prompt > s->spec.source ? 1 : 0;
         example = data_row_of(s, &example);
         if (example.count > row) {
             BP_TRY(data_refuse_long(s, source->name, i / together + 1, example.count, row));
@@ -363,8 +365,59 @@ static bp_status find_classes(const data_files *files, session *s, void *scratch
     return BP_OK;
 }
 
+static bp_status hear(void *ear, const char *path)
+{
+    speech_source *source = ear;
+    return bp_speech_check(&source->speech, path);
+}
+
+/* Speech is read by its files' headers, and texts begin as the options say. */
+static bp_status tokenise_hears(bp_tokenise *work, speech_prefix *prefix, data_set *set, session *s)
+{
+    const bool bytes = s->run_tokenizer.kind == TOKENIZER_BYTES;
+    if (!model_hears(&s->spec.config)) {
+        return BP_OK;
+    }
+    if (bytes || work->vocabulary < 256) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "texts of speech need the model's tokenizer", work->data->source.name);
+    }
+    BP_TRY(speech_source_open(&set->speech, s));
+    BP_TRY(speech_prefix_find(prefix, s->set, &s->run_tokenizer.tokenizer, &s->error));
+    set->speech->speech.said = set->speech->speech.turned = 0;
+    set->speech->speech.error = &s->error;
+    work->hears = true;
+    work->lead = prefix->id;
+    work->lead_count = prefix->count;
+    work->longest = s->spec.config.positions;
+    work->hear = hear;
+    work->ear = set->speech;
+    return BP_OK;
+}
+
+static void print_heard(const data_files *files, const data_set *set, const session *s)
+{
+    const char *name = files->data.source.name;
+    if (set->speech == NULL || s->set->quiet) {
+        return;
+    }
+    if (set->speech->speech.said > 0) {
+        output_print(stderr,
+                     "bedplate: %s: %" PRIu64 " files have several channels: their mean is "
+                     "read\n",
+                     name, set->speech->speech.said);
+    }
+    if (set->speech->speech.turned > 0) {
+        output_print(stderr,
+                     "bedplate: %s: %" PRIu64 " files are of another rate: they are read at "
+                     "16000 samples a second\n",
+                     name, set->speech->speech.turned);
+    }
+}
+
 static bp_status tokenise(data_set *set, data_files *files, session *s)
 {
+    speech_prefix prefix = {.count = 0};
     const bp_model_config *config = &s->spec.config;
     BP_TRY(session_open_run_tokenizer(s));
     run_tokenizer *c = &s->run_tokenizer;
@@ -402,7 +455,9 @@ static bp_status tokenise(data_set *set, data_files *files, session *s)
     advance so_far = {.name = files->data.source.name};
     work.user = &so_far;
     work.watch = bytes_of_all >= LONG_BYTES && !s->set->quiet ? say_advance : NULL;
+    BP_TRY(tokenise_hears(&work, &prefix, set, s));
     BP_TRY(bp_tokenise_open(&work, &files->tokens));
+    print_heard(files, set, s);
     BP_TRY(note_pairs(files, s));
     BP_TRY(note_texts(files, s));
     print_outcome(files, &work, s);

@@ -5,6 +5,8 @@
 #include "tools/bedplate/planning/buckets_text.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/predict/predictions_data.h"
+#include "tools/bedplate/predict/transcribe.h"
+#include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/runs/metric.h"
 #include "tools/bedplate/session/preference_choice.h"
 #include "tools/bedplate/session/reference.h"
@@ -64,8 +66,35 @@ static void print_judged(const session *s, const predictions *made, double secon
     output_end(&out);
 }
 
-static void cmd_eval_print(const session *s, const predictions *made, double loss, uint64_t tokens,
-                           double seconds)
+/* What is written down of speech, and its words' errors; heard NULL: the model reads. */
+static void print_heard_json(output *out, const transcribed *heard)
+{
+    if (heard != NULL) {
+        json_real(out, "wer", (double)heard->errors / (double)(heard->words > 0 ? heard->words : 1),
+                  9);
+        json_count(out, "word_errors", heard->errors);
+        json_count(out, "words", heard->words);
+        json_count(out, "rows", heard->rows);
+        json_real(out, "transcribe_seconds", heard->seconds, 6);
+    }
+}
+
+static void print_heard(output *out, const transcribed *heard)
+{
+    if (heard != NULL) {
+        const double words = (double)(heard->words > 0 ? heard->words : 1);
+        bp_text_string(&out->text, "; word error rate ");
+        bp_text_fixed(&out->text, (double)heard->errors / words, 4);
+        bp_text_string(&out->text, ", ");
+        bp_text_grouped(&out->text, heard->errors);
+        bp_text_string(&out->text, " errors of ");
+        bp_text_grouped(&out->text, heard->words);
+        bp_text_string(&out->text, " words");
+    }
+}
+
+static void cmd_eval_print(const session *s, const predictions *made, const transcribed *heard,
+                           double loss, uint64_t tokens, double seconds)
 {
     output out;
     metric_list found;
@@ -78,6 +107,7 @@ static void cmd_eval_print(const session *s, const predictions *made, double los
         data_task_json(&out, s);
         metric_list_json(&found, "", &out);
         predictions_json_more(made, task, "", &out);
+        print_heard_json(&out, heard);
         json_count(&out, "tokens", tokens);
         if (predictions_are_made(&s->spec)) {
             json_count(&out, "rows", made->rows);
@@ -101,6 +131,7 @@ static void cmd_eval_print(const session *s, const predictions *made, double los
             bp_text_string(&out.text, answers ? " windows" : rows && !words ? " rows" : " tokens");
         }
         metric_list_text(&found, &out.text);
+        print_heard(&out, heard);
         bp_text_char(&out.text, '\n');
     }
     output_end(&out);
@@ -112,7 +143,9 @@ static bp_status cmd_eval_run(session *s, data_set *data, const bp_feed *feed)
     static predictions made;
     double loss;
     uint64_t tokens;
-    const char *path = s->set->predictions;
+    transcribed written_down;
+    const bool hears = model_hears(&s->spec.config);
+    const char *path = hears ? NULL : s->set->predictions;
     const bp_evaluated watch = predictions_watch(&s->spec);
     BP_TRY(predictions_begin(&made, &s->names, path, &s->error));
     made.unlabelled =
@@ -133,7 +166,10 @@ static bp_status cmd_eval_run(session *s, data_set *data, const bp_feed *feed)
         return BP_OK;
     }
     BP_TRY(data_evaluated(s, feed->source, tokens, loss));
-    cmd_eval_print(s, &made, loss, tokens, seconds);
+    if (hears) {
+        BP_TRY(transcribe_rows(s, data, feed->source, s->set->predictions, &written_down));
+    }
+    cmd_eval_print(s, &made, hears ? &written_down : NULL, loss, tokens, seconds);
     return isfinite(loss) ? BP_OK
                           : bp_error_set(&s->error, BP_ERR_NONFINITE, "eval",
                                          "the loss is not finite: with these weights values grow "
@@ -158,6 +194,9 @@ static bp_status cmd_eval_evaluate(session *s, data_set *data, reference *compar
     bp_feed feed = data_set_feed(data, s, source);
     BP_TRY(bp_feed_init(&feed, &s->error));
     BP_TRY(lengths_fill(s, &feed, 1));
+    if (model_hears(&s->spec.config)) {
+        transcribe_plan(s);
+    }
     BP_TRY(session_start(s));
     BP_TRY(reference_fill(compared, s, data, ""));
     return cmd_eval_run(s, data, &feed);

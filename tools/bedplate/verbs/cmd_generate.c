@@ -9,6 +9,9 @@
 #include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/models/end_tokens.h"
 #include "tools/bedplate/models/model_table.h"
+#include "tools/bedplate/models/speech_prefix.h"
+#include "tools/bedplate/sources/speech_source.h"
+#include "tools/bedplate/app/options.h"
 #include "tools/bedplate/predict/fill_mask.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/session/text_stream.h"
@@ -49,6 +52,8 @@ typedef struct generation {
     int32_t *prompt_ids;
     uint32_t prompt;
     uint32_t room;
+    settings own; /* of a model that hears: what it takes for not given */
+    speech_source *speech;
     int32_t *source; /* of a model that makes a text of another; its prompt is a start token */
     uint32_t sources;
     sampling how;
@@ -248,6 +253,54 @@ static bp_status read_prompt(generation *g)
     BP_TRY(text_stream_check(&set->stops, &g->s.error));
     BP_TRY(set->prompt != NULL ? text_prompt(g) : ids_prompt(g));
     return find_text(g);
+}
+
+/* The file's spectrum becomes the source, and the text begins as the options say. */
+static bp_status hear_speech(generation *g)
+{
+    session *s = &g->s;
+    speech_prefix prefix;
+    BP_TRY(session_find_run_tokenizer(s));
+    if (s->run_tokenizer.kind != TOKENIZER_TOKENIZER) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "texts of speech need the model's tokenizer", "--audio");
+    }
+    BP_TRY(session_open_run_tokenizer(s));
+    BP_TRY(speech_prefix_find(&prefix, s->set, &s->run_tokenizer.tokenizer, &s->error));
+    const uint32_t positions = s->spec.config.positions, first = 1 + prefix.count;
+    if (!option_given(s->set, "max-new-tokens")) {
+        g->own.max_new_tokens = positions > first ? positions - first : 1;
+    }
+    BP_TRY(room_for(g, first));
+    g->prompt_ids[g->prompt++] = (int32_t)model_start_token(&s->spec.config);
+    for (uint32_t i = 0; i < prefix.count; i++) {
+        g->prompt_ids[g->prompt++] = (int32_t)prefix.id[i];
+    }
+    BP_TRY(speech_source_open(&g->speech, s));
+    g->source = malloc((size_t)speech_source_elements(g->speech) * sizeof *g->source);
+    if (g->source == NULL) {
+        return bp_error_set(&s->error, BP_ERR_FIT, where, "no memory for a spectrum", "");
+    }
+    g->sources = s->spec.source;
+    return bp_speech_read(&g->speech->speech, s->set->audio, (float *)(void *)g->source);
+}
+
+/* A model that hears is asked by a file, and no other is. */
+static bp_status hear_asked(generation *g)
+{
+    const settings *set = g->s.set;
+    const bool hears = model_hears(&g->s.spec.config);
+    const bool reads = set->prompt != NULL || set->prompt_ids != NULL;
+    if (!hears) {
+        return set->audio == NULL ? BP_OK
+                                  : bp_error_set(&g->s.error, BP_ERR_USAGE, where,
+                                                 "this model reads text, not speech", "--audio");
+    }
+    return set->audio != NULL && !reads
+               ? BP_OK
+               : bp_error_set(&g->s.error, BP_ERR_USAGE, where,
+                              "this model writes down speech: give --audio alone",
+                              reads ? "--prompt" : "--audio");
 }
 
 /* Keeps what cannot be shown yet. */
@@ -576,6 +629,11 @@ static bp_status generate(generation *g, const settings *set)
 {
     output out;
     session *s = &g->s;
+    if (set->audio != NULL) { /* the likeliest text, unless another one is asked for */
+        g->own = *set;
+        g->own.temperature = option_given(set, "temperature") ? set->temperature : 0.0;
+        set = &g->own;
+    }
     BP_TRY(session_begin(s, set));
     if (s->spec.config.vocabulary == 0) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where,
@@ -597,8 +655,15 @@ static bp_status generate(generation *g, const settings *set)
     if (set->talks) {
         return chat_talk(s);
     }
-    BP_TRY(read_prompt(g));
-    BP_TRY(writes ? read_as_source(g) : BP_OK);
+    BP_TRY(hear_asked(g));
+    if (model_hears(&s->spec.config)) {
+        BP_TRY(text_stream_check(&set->stops, &s->error));
+        BP_TRY(hear_speech(g));
+        BP_TRY(find_text(g));
+    } else {
+        BP_TRY(read_prompt(g));
+        BP_TRY(writes ? read_as_source(g) : BP_OK);
+    }
     s->spec.generate_context = g->room;
     s->spec.prefill_rows = g->prompt < PROMPT_ROWS ? g->prompt : PROMPT_ROWS;
     BP_TRY(choose_width(g));
@@ -631,6 +696,7 @@ int cmd_generate(const settings *set)
     free(g.order);
     free(g.prompt_ids);
     free(g.source);
+    speech_source_close(&g.speech);
     session_end(&g.s);
     return code;
 }

@@ -84,6 +84,9 @@ bp_status bp_documents_read(bp_documents *documents, bp_data_reader *reader, bp_
     if (documents->form == BP_FORM_TEXTS) {
         return bp_documents_rows(documents, reader, format, scratch);
     }
+    if (documents->hears && (format == BP_DATA_TSV || format == BP_DATA_CSV)) {
+        return bp_documents_spoken_table(documents, reader, format == BP_DATA_TSV ? '\t' : ',');
+    }
     switch (format) {
     case BP_DATA_JSONL:
         return bp_documents_json(documents, reader, scratch);

@@ -79,6 +79,7 @@ typedef struct bp_documents {
                               texts are, else BP_FORM_OPEN; becomes what the documents are */
     uint32_t texts;        /* of labelled ones: texts of each, 1 or 2; of a row of texts; 0: the
                               first one decides */
+    bool hears;            /* sources are paths of files with speech: `audio` and `text` */
     bool sources;          /* prompts are texts of which completions are made: data_json.c has names
                               of both that are usual for them */
     const char *prompt;    /* put before each text of a row; NULL: nothing */
@@ -112,6 +113,13 @@ bp_status bp_documents_json(bp_documents *documents, bp_data_reader *reader,
                             void *scratch) BP_MUST_CHECK;
 bp_status bp_documents_table(bp_documents *documents, bp_data_reader *reader, char delimiter,
                              void *scratch) BP_MUST_CHECK;
+
+bp_status bp_documents_spoken_table(bp_documents *documents, bp_data_reader *reader,
+                                    char delimiter) BP_MUST_CHECK;
+
+/* Whether a column or key with this name is usual for files of speech, or, not `audio`, for their
+ * texts. */
+bool bp_documents_spoken(bool audio, const char *name, size_t length);
 
 /* The value of a number that is whole, however it is written; false: it is not. */
 bool bp_documents_whole(const bp_number *number, int64_t *value);

@@ -37,13 +37,22 @@ static const char *const target_names[] = {"completion",  "target",     "output"
                                            "summary",     "highlights", "labels", "response",
                                            "target_text", NULL};
 
-static bool data_json_named(const char *const *names, const bp_json_event *key)
+/* The same of speech. */
+static const char *const audio_names[] = {"audio", "audio_filepath", "audio_path", "file_name",
+                                          "file",  "path",           "wav",        NULL};
+static const char *const spoken_names[] = {"text", "transcription", "transcript", "sentence", NULL};
+
+static bool data_json_named(const char *const *names, const char *name, size_t length)
 {
-    while (*names != NULL &&
-           (strlen(*names) != key->length || memcmp(*names, key->text, key->length) != 0)) {
+    while (*names != NULL && (strlen(*names) != length || memcmp(*names, name, length) != 0)) {
         names++;
     }
     return *names != NULL;
+}
+
+bool bp_documents_spoken(bool audio, const char *name, size_t length)
+{
+    return data_json_named(audio ? audio_names : spoken_names, name, length);
 }
 
 static bp_status data_json_fill(void *user, const unsigned char **bytes, size_t *count)
@@ -61,9 +70,12 @@ static field field_of(const line *l, const bp_json_event *key)
     const char *text = l->documents->reading.text_column;
     uint32_t i = text != NULL ? FIELD_PROMPT : FIELD_TEXT;
     if (l->documents->sources) {
-        return data_json_named(source_names, key)   ? FIELD_PROMPT
-               : data_json_named(target_names, key) ? FIELD_COMPLETION
-                                                    : FIELDS;
+        const bool hears = l->documents->hears;
+        const char *const *from = hears ? audio_names : source_names;
+        const char *const *to = hears ? spoken_names : target_names;
+        return data_json_named(from, key->text, key->length) ? FIELD_PROMPT
+               : data_json_named(to, key->text, key->length) ? FIELD_COMPLETION
+                                                             : FIELDS;
     }
     if (text != NULL && strlen(text) == key->length && memcmp(text, key->text, key->length) == 0) {
         return FIELD_TEXT;
@@ -230,6 +242,12 @@ static bp_status check_form(line *l)
     if (form == BP_FORM_OPEN && documents->form == BP_FORM_LABELLED) {
         return bp_data_refuse(l->reader, "the line lacks `text` or `label` (--text-column and "
                                          "--label-column name other fields)");
+    }
+    if (form == BP_FORM_OPEN && documents->hears) {
+        return bp_data_refuse(l->reader, "the line lacks speech or its text: `audio` (or "
+                                         "audio_filepath, audio_path, file_name, file, path, wav) "
+                                         "with the path of a file, and `text` (or transcription, "
+                                         "transcript, sentence)");
     }
     if (form == BP_FORM_OPEN && documents->sources) {
         return bp_data_refuse(l->reader,

@@ -28,16 +28,18 @@ typedef struct maker {
     bp_documents documents;
     bp_data_reader reader;
     uint32_t *ids;
-    bool begins;           /* the tokenizer puts its beginning token before a text */
-    uint32_t tail;         /* and so many tokens behind it */
-    uint32_t last_of_all;  /* the last id that was written */
-    bp_example example;    /* of the present document */
-    bp_document_part part; /* of the present encoder run */
-    bool running;          /* the encoder has begun a part */
-    bool second;           /* of a pair: the second text has begun */
-    uint64_t lines;        /* of all files: the most examples there can be */
-    uint64_t seen;         /* bytes of the files before this one */
-    uint64_t told;         /* bytes last told to the watcher */
+    bool begins;                  /* the tokenizer puts its beginning token before a text */
+    uint32_t tail;                /* and so many tokens behind it */
+    uint32_t last_of_all;         /* the last id that was written */
+    bp_example example;           /* of the present document */
+    bp_document_part part;        /* of the present encoder run */
+    char path[BP_STORE_PATH_MAX]; /* of the file of speech, as far as it is read */
+    size_t path_used;
+    bool running;   /* the encoder has begun a part */
+    bool second;    /* of a pair: the second text has begun */
+    uint64_t lines; /* of all files: the most examples there can be */
+    uint64_t seen;  /* bytes of the files before this one */
+    uint64_t told;  /* bytes last told to the watcher */
 } maker;
 
 static bp_data_reader reader_of(const bp_tokenise *work, uint32_t file, const room *r)
@@ -74,6 +76,13 @@ static bp_status data_tokenise_survey(bp_tokenise *work, const room *r, uint64_t
     bp_data_key_number(&digest, work->may_lack);
     if (work->sources) {
         bp_data_key_number(&digest, (uint64_t)work->begins + 1);
+    }
+    for (uint32_t i = 0; work->hears && i < work->lead_count; i++) {
+        bp_data_key_number(&digest, (uint64_t)work->lead[i] + 2);
+    }
+    for (uint32_t i = 0; work->hears && i < work->data->file_count; i++) {
+        const char *path = work->data->files[i].path; /* paths of speech begin there */
+        bp_digest_add(&digest, path, strlen(path) + 1);
     }
     if (work->labels == BP_LABELS_TEXTS && work->prompt != NULL) {
         bp_digest_add(&digest, work->prompt, strlen(work->prompt));
@@ -124,8 +133,42 @@ static bp_status encode_bytes(maker *m, const char *bytes, size_t count)
     return BP_OK;
 }
 
+/* A piece of the path of a file of speech. */
+static bp_status take_path(maker *m, const char *bytes, size_t count)
+{
+    if (count >= sizeof m->path - m->path_used) {
+        return bp_data_refuse(&m->reader, "the path of the file of speech is too long");
+    }
+    memcpy(m->path + m->path_used, bytes, count);
+    m->path_used += count;
+    return BP_OK;
+}
+
+/* The path's bytes become the source's tokens; it begins at the data file's directory. */
+static bp_status put_path(maker *m)
+{
+    const char *slash = strrchr(m->reader.path, '/');
+    const size_t folder =
+        m->path[0] == '/' || slash == NULL ? 0 : (size_t)(slash - m->reader.path) + 1;
+    if (folder + m->path_used >= sizeof m->path) {
+        return bp_data_refuse(&m->reader, "the path of the file of speech is too long");
+    }
+    memmove(m->path + folder, m->path, m->path_used);
+    memcpy(m->path, m->reader.path, folder);
+    m->path_used += folder;
+    m->path[m->path_used] = '\0';
+    BP_TRY(m->work->hear != NULL ? m->work->hear(m->work->ear, m->path) : BP_OK);
+    for (size_t i = 0; i < m->path_used; i++) {
+        m->ids[i] = (unsigned char)m->path[i];
+    }
+    return put_ids(m, m->ids, m->path_used);
+}
+
 static bp_status encode(maker *m, const char *bytes, size_t count)
 {
+    if (m->work->hears && m->part == BP_PART_PROMPT) {
+        return take_path(m, bytes, count);
+    }
     if (m->work->encoder == NULL) {
         return encode_bytes(m, bytes, count);
     }
@@ -143,7 +186,9 @@ static bp_status encode(maker *m, const char *bytes, size_t count)
 /* Ends what the encoder was given. */
 static bp_status end_part(maker *m)
 {
-    bool more = m->running && m->work->encoder != NULL;
+    const bool path = m->work->hears && m->part == BP_PART_PROMPT;
+    bool more = m->running && m->work->encoder != NULL && !path;
+    BP_TRY(m->running && path ? put_path(m) : BP_OK);
     m->running = false;
     while (more) {
         size_t written;
@@ -175,8 +220,10 @@ static void begin_part(maker *m, bp_document_part part)
     m->part = part;
     m->running = true;
     if (m->work->encoder != NULL) {
-        const bool whole = (part == BP_PART_TEXT && !is_pair(m)) || m->work->sources;
-        bp_encoder_begin(m->work->encoder, whole              ? BP_ENCODE_TEMPLATE
+        const bool made = m->work->sources && !m->work->hears;
+        const bool whole = (part == BP_PART_TEXT && !is_pair(m)) || made;
+        bp_encoder_begin(m->work->encoder, m->work->hears     ? BP_ENCODE_PLAIN
+                                           : whole            ? BP_ENCODE_TEMPLATE
                                            : goes_on(m, part) ? BP_ENCODE_GOES_ON
                                                               : BP_ENCODE_PLAIN);
     }
@@ -239,6 +286,7 @@ static bp_status data_tokenise_begin(void *user, bp_data_reader *reader)
     }
     m->running = false;
     m->second = false;
+    m->path_used = 0;
     m->example = (bp_example){.first = m->writer.head.tokens};
     if (is_pair(m)) {
         describe_pairs(m);
@@ -266,6 +314,11 @@ static bp_status begin_target(maker *m)
     const int64_t end_token = m->work->end_token;
     if (m->example.count == 0) {
         return bp_data_refuse(&m->reader, "the source is empty: it has no token");
+    }
+    if (m->work->hears) {
+        m->example.prompt = m->example.count;
+        BP_TRY(put_ids(m, &m->work->begins, 1));
+        return put_ids(m, m->work->lead, m->work->lead_count);
     }
     if (end_token >= 0 && (int64_t)m->last_of_all != end_token) {
         const uint32_t id = (uint32_t)end_token;
@@ -334,6 +387,13 @@ static bp_status end(void *user, uint64_t label)
         return BP_OK;
     }
     BP_TRY(close_document(m));
+    const uint64_t text = m->example.count - m->example.prompt - 1; /* learned tokens */
+    if (m->work->hears && text > m->work->longest) {
+        return bp_data_refuse_numbers(&m->reader,
+                                      "the text has more tokens than the model's "
+                                      "max_target_positions",
+                                      bp_size_signed(text), bp_size_signed(m->work->longest));
+    }
     m->work->documents++;
     if (m->documents.form == BP_FORM_TEXT) {
         return BP_OK;
@@ -417,6 +477,7 @@ static bp_status build(bp_tokenise *work, const room *r, uint64_t key, uint64_t 
                                          : texts  ? BP_FORM_TEXTS
                                                   : BP_FORM_OPEN,
                                  .sources = work->sources,
+                                 .hears = work->hears,
                                  .prompt = work->prompt,
                                  .may_lack = work->may_lack,
                                  .labels = work->labels,

@@ -43,10 +43,18 @@ typedef struct bp_tokenise {
     uint32_t classes;    /* BP_LABELS_CLASS */
     const bp_class_names *names; /* of the classes, or NULL */
     bp_data_reading reading;
-    bool sources;       /* of prompt and completion each is a text of its own, with what the
-                           post-processor adds and its end token; the completion begins with
-                           `begins` and is what learns, of the prompt */
-    uint32_t begins;    /* a decoder's start token */
+    bool sources;         /* of prompt and completion each is a text of its own, with what the
+                             post-processor adds and its end token; the completion begins with
+                             `begins` and is what learns, of the prompt */
+    uint32_t begins;      /* a decoder's start token */
+    bool hears;           /* prompts are paths of files with speech, from the data file's directory
+                             on: an example has the path's bytes as the tokens of its source */
+    const uint32_t *lead; /* tokens behind `begins` of each text, which learn as it does */
+    uint32_t lead_count;
+    uint64_t longest; /* most tokens of a text that is made of a source, with `begins`; 0: any */
+    /* Whether a file of speech can be read; NULL: nobody asks. */
+    bp_status (*hear)(void *ear, const char *path);
+    void *ear;
     const char *prompt; /* BP_LABELS_TEXTS: before each text; NULL: nothing */
     bool may_lack;      /* rows may have no labels, all of them or none */
     void *scratch;      /* BP_TOKENISE_SCRATCH, aligned to 8 */
