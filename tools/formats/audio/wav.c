@@ -73,10 +73,11 @@ static bp_status wav_format(bp_wav *wav, uint64_t at, uint32_t bytes, bp_error *
     wav->floats = kind == WAV_FLOATS;
     const bool whole = kind == WAV_PCM && wav->bits % 8 == 0 && wav->bits >= 8 && wav->bits <= 32;
     if (!whole && !(wav->floats && wav->bits == 32)) {
-        return bp_error_numbers(error, BP_ERR_DATA, where,
-                                "samples are PCM of 8, 16, 24 or 32 bits, or floats of 32: this "
-                                "WAV file has another format and size",
-                                wav->path, kind, wav->bits);
+        return bp_error_limit(error, BP_ERR_DATA, where,
+                              "samples are PCM of 8, 16, 24 or 32 bits, or floats of 32: this WAV "
+                              "file has another format tag, or so many bits",
+                              wav->path, kind != WAV_PCM && kind != WAV_FLOATS ? kind : wav->bits,
+                              BP_LIMIT_NONE, 0);
     }
     if (wav->channels == 0 || wav->channels > BP_WAV_CHANNELS_MOST) {
         return bp_error_limit(error, BP_ERR_DATA, where,

@@ -6,6 +6,7 @@
 #include "core/plan/adapter.h"
 #include "layers/families/cnn.h"
 #include "layers/families/vit.h"
+#include "layers/families/whisper.h"
 #include "tools/formats/family/family.h"
 #include "tools/formats/peft/peft_config.h"
 #include "tools/formats/peft/peft_names.h"
@@ -303,14 +304,16 @@ static void put_saved(bp_json_writer *json, const bp_builder *builder)
 static const char *task_type(const bp_spec *spec)
 {
     const bp_task task = spec->config.task;
-    return spec->model == &bp_model_cnn || spec->model == &bp_model_vit ? "null"
-           : task == BP_TASK_CAUSAL_LM && spec->source > 0              ? "\"SEQ_2_SEQ_LM\""
-           : task == BP_TASK_CAUSAL_LM                                  ? "\"CAUSAL_LM\""
-           : task == BP_TASK_MASKED_LM                                  ? "null"
-           : task == BP_TASK_TOKENS                                     ? "\"TOKEN_CLS\""
-           : task == BP_TASK_ANSWERS                                    ? "\"QUESTION_ANS\""
-           : task == BP_TASK_EMBEDDING                                  ? "\"FEATURE_EXTRACTION\""
-                                                                        : "\"SEQ_CLS\"";
+    const bool others = spec->model == &bp_model_cnn || spec->model == &bp_model_vit ||
+                        spec->model == &bp_model_whisper; /* PEFT's own classes read texts */
+    return others                                          ? "null"
+           : task == BP_TASK_CAUSAL_LM && spec->source > 0 ? "\"SEQ_2_SEQ_LM\""
+           : task == BP_TASK_CAUSAL_LM                     ? "\"CAUSAL_LM\""
+           : task == BP_TASK_MASKED_LM                     ? "null"
+           : task == BP_TASK_TOKENS                        ? "\"TOKEN_CLS\""
+           : task == BP_TASK_ANSWERS                       ? "\"QUESTION_ANS\""
+           : task == BP_TASK_EMBEDDING                     ? "\"FEATURE_EXTRACTION\""
+                                                           : "\"SEQ_CLS\"";
 }
 
 static void put_members(bp_json_writer *json, const bp_builder *builder, const char *base)
