@@ -50,6 +50,14 @@ pages_vision() {
     done
 }
 
+# speech NAME: a directory of a small Whisper; speech/ has sounds and their texts.
+pages_speech() {
+    mkdir -p "$1" speech/train speech/test
+    cp "$root"/tests/golden/speech/{config.json,model.safetensors,tokenizer.json,tokenizer_config.json,preprocessor_config.json} "$1"
+    cp -r "$root"/tests/golden/speech/{metadata.csv,sounds} speech/train
+    cp -r "$root"/tests/golden/speech/{metadata.csv,sounds} speech/test
+}
+
 pages_fixture() {
     local program=$1 root=$2
     cd "$3" || return
@@ -57,7 +65,7 @@ pages_fixture() {
     echo '{"anchor": "a", "positive": "b"}' >made.jsonl
     pages_language SmolLM2-135M && pages_language SmolLM2-135M-Instruct && pages_language SmolLM2-1.7B &&
         pages_encoder bert-base-uncased masked-lm my.txt && pages_encoder all-MiniLM-L6-v2 embedding made.jsonl &&
-        pages_vision vit-base-patch16-224 || return
+        pages_vision vit-base-patch16-224 && pages_speech whisper-tiny-model || return
     "$program" export --model SmolLM2-135M-Instruct --to SmolLM2-135M-Instruct-F16.gguf --dtype fp16 >&2 || return
     rm made.jsonl
 }

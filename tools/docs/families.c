@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "layers/families/whisper.h"
 #include "layers/heads/vector.h"
 #include "tools/formats/family/family.h"
 
@@ -43,7 +44,11 @@ static bool is_taken(const bp_spec *spec)
     bp_spec own = *spec;
     const bp_family *family = spec->config.family;
     const bool writes = family != NULL && family->whole_class != NULL;
-    own.source = writes && spec->config.task == BP_TASK_CAUSAL_LM ? spec->sequence : 0;
+    const bool makes = writes && spec->config.task == BP_TASK_CAUSAL_LM;
+    own.source = !makes ? 0
+                 : spec->model == &bp_model_whisper
+                     ? bp_whisper_config_of(&spec->config).source_positions
+                     : spec->sequence;
     return spec->model->check(&own, &error) == BP_OK;
 }
 

@@ -109,7 +109,6 @@ const bp_family bp_family_whisper = {
     .rows = rows,
     .row_count = ROWS_COUNT(rows),
     .task = BP_TASK_CAUSAL_LM,
-    .language_class = "WhisperModel",
     .whole_class = "WhisperForConditionalGeneration",
     .resolve = family_whisper_resolve,
     .naming = {rules, ROWS_COUNT(rules), NULL, 0, twins, ROWS_COUNT(twins)},
