@@ -175,6 +175,7 @@ static void run_forward(bp_builder *builder, bp_stage_call *call, bp_block *bloc
     run.stored = kept & ~run.masks.packs;
     run.packing = kept & run.masks.packs;
     const uint32_t inputs = block_chunks_inputs(&run.masks, block);
+    block_chunks_before(&run);
     block_make(&run, inputs != 0 ? inputs : block->ends ? 0 : value_bit(block->values - 1));
     if (inputs != 0) {
         block_chunks_forward(&run);
@@ -198,7 +199,7 @@ bp_block *bp_block_family_list(bp_builder *builder, const bp_stage_call *call)
     const bp_block_family *family = builder->spec->model->self;
     bp_block *block = bp_block_room(builder);
     family->list(builder, call, block);
-    block_chunks_find(block, builder->spec->sequence_chunk);
+    block_chunks_find(builder, block);
     return block;
 }
 

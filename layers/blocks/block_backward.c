@@ -46,11 +46,16 @@ void bp_block_backward(bp_builder *builder, bp_stage_call *call, bp_block *block
     if (block->chunk_rows > 0) {
         block_chunks_backward(&run, reads);
     }
-    for (uint32_t i = block->chunk_rows > 0 ? block->chunk_first : block->nodes; i-- > 0;) {
+    const uint32_t end = block->chunk_rows > 0 ? block->chunk_first : block->nodes;
+    for (uint32_t i = end; i-- > block->chunk_until;) {
         if (block_node_works(&run, i)) {
+            block_chunks_before(&run);
             block_read(&run, reads[i]);
             block_go_back(&run, i);
         }
+    }
+    if (block->chunk_until > 0) {
+        block_chunks_before_backward(&run, reads);
     }
     call->d_input = call->input_wanted ? run.grad[0] : BP_ABSENT;
 }

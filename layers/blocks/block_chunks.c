@@ -59,22 +59,71 @@ static uint32_t count_bits(uint32_t mask)
     return count;
 }
 
-void block_chunks_find(bp_block *block, uint64_t rows)
+/* Where chunks begin among the last nodes alone. */
+static void find_last(bp_block *block, const block_masks *masks, uint64_t rows)
 {
-    block_masks masks;
-    block->chunk_rows = 0;
-    if (rows == 0 || block->ends || rows >= block->value[0].shape[0] || !cuts(block)) {
-        return;
-    }
-    block_masks_of(block, &masks);
     uint32_t least = 2;
     for (uint32_t i = block->nodes; i-- > 0 && by_rows(block->node[i].kind);) {
-        const uint32_t inputs = count_bits(inputs_from(&masks, i));
+        const uint32_t inputs = count_bits(inputs_from(masks, i));
         if (inputs <= least && i + 1 < block->nodes) {
             block->chunk_first = i;
             block->chunk_rows = rows;
             least = inputs;
         }
+    }
+}
+
+/* Whether a node before attention may run over chunks of the builder's rows. Texts turned by two
+ * tables (longrope) are looked up by sample. */
+static bool before_by_rows(const bp_builder *builder, const bp_node *node)
+{
+    return by_rows(node->kind) || node->kind == BP_NODE_HEAD_NORM ||
+           node->kind == BP_NODE_REGROUP ||
+           (node->kind == BP_NODE_ROTARY && !bp_rotary_has_far(builder, &node->rotary));
+}
+
+/* The attention node between two runs of nodes that work row by row, the latter of which reads what
+ * it makes and the block's input alone, and so begins right behind it; 0: there is none. Values
+ * packed in 8 bits are read as they were packed, all rows at once. */
+static uint32_t find_between(const bp_builder *builder, const bp_block *block,
+                             const block_masks *masks)
+{
+    uint32_t at = 0;
+    while (at < block->nodes && before_by_rows(builder, &block->node[at])) {
+        at++;
+    }
+    if (at == 0 || at + 1 >= block->nodes || block->node[at].kind != BP_NODE_ATTENTION ||
+        builder->mode == BP_MODE_DECODE || builder->spec->tape == BP_TAPE_FP8) {
+        return 0;
+    }
+    uint32_t before = 0;
+    for (uint32_t i = 0; i < at; i++) {
+        before |= masks->outs[i];
+    }
+    for (uint32_t i = at + 1; i < block->nodes; i++) {
+        if (!by_rows(block->node[i].kind) || (masks->ins[i] & before) != 0) {
+            return 0;
+        }
+    }
+    const uint32_t joins = value_bit(0) | value_bit(block->node[at].out[0]);
+    return inputs_from(masks, at + 1) == joins ? at : 0;
+}
+
+void block_chunks_find(const bp_builder *builder, bp_block *block)
+{
+    block_masks masks;
+    const uint64_t rows = builder->spec->sequence_chunk;
+    block->chunk_rows = 0;
+    block->chunk_until = 0;
+    if (rows == 0 || block->ends || rows >= block->value[0].shape[0] || !cuts(block)) {
+        return;
+    }
+    block_masks_of(block, &masks);
+    find_last(block, &masks, rows);
+    block->chunk_until = find_between(builder, block, &masks);
+    if (block->chunk_until > 0) {
+        block->chunk_first = block->chunk_until + 1;
+        block->chunk_rows = rows;
     }
 }
 
@@ -106,9 +155,11 @@ static void hold_linear(bp_builder *builder, const bp_linear *layer, bool hold, 
     }
 }
 
-static void hold_weights(const block_run *run, bool hold, bp_purpose purpose)
+/* Those of nodes first .. end - 1. */
+static void hold_weights(const block_run *run, const uint32_t range[2], bool hold,
+                         bp_purpose purpose)
 {
-    for (uint32_t i = run->block->chunk_first; i < run->block->nodes; i++) {
+    for (uint32_t i = range[0]; i < range[1]; i++) {
         const bp_node *node = &run->block->node[i];
         for (uint32_t k = 0; node->kind == BP_NODE_DENSE && k < node->parts; k++) {
             hold_linear(run->builder, &node->part[k], hold, purpose);
@@ -119,6 +170,9 @@ static void hold_weights(const block_run *run, bool hold, bp_purpose purpose)
         if (node->kind == BP_NODE_NORM) {
             hold_one(run->builder, node->norm.weight, hold, purpose);
             hold_one(run->builder, node->norm.bias, hold, purpose);
+        }
+        for (uint32_t k = 0; node->kind == BP_NODE_HEAD_NORM && k < 2; k++) {
+            hold_one(run->builder, node->head_norm[k].norm.weight, hold, purpose);
         }
     }
 }
@@ -144,10 +198,10 @@ static uint64_t block_chunk_rows(const bp_block *block, uint64_t first, uint64_t
     return all - first < block->chunk_rows ? all - first : block->chunk_rows;
 }
 
-/* A run over `rows` rows from `first` on, which finds of all values the chunks' inputs alone. */
-static void chunk_begin(const block_run *run, block_run *part, uint64_t first, uint64_t rows)
+/* A run over `rows` rows from `first` on, which finds of all values those of `inputs` alone. */
+static void chunk_begin(const block_run *run, block_run *part, uint32_t inputs, uint64_t first,
+                        uint64_t rows)
 {
-    const uint32_t inputs = block_chunks_inputs(&run->masks, run->block);
     *part = *run;
     part->held = inputs;
     part->chunk = true;
@@ -161,21 +215,40 @@ static void chunk_begin(const block_run *run, block_run *part, uint64_t first, u
     set_rows(run, first, rows);
 }
 
-void block_chunks_forward(block_run *run)
+/* Makes `target`, whose place is made here, from the values of `inputs` by the nodes of a range. */
+static void make_by_chunks(block_run *run, uint32_t target, uint32_t inputs,
+                           const uint32_t range[2])
 {
     block_run part;
     const bp_block *block = run->block;
-    const uint32_t out = block->values - 1;
     const uint64_t all = run->builder->rows;
-    run->ref[out] = block_make_buffer(run, out, out);
-    hold_weights(run, true, BP_FOR_FORWARD);
+    const bp_purpose purpose = run->back ? BP_FOR_BACKWARD : BP_FOR_FORWARD;
+    run->ref[target] = block_make_buffer(run, target, target);
+    hold_weights(run, range, true, purpose);
     for (uint64_t first = 0; first < all; first += block->chunk_rows) {
-        chunk_begin(run, &part, first, block_chunk_rows(block, first, all));
-        part.room[out] = at_row(run->ref[out], first, &block->value[out]);
-        block_make(&part, value_bit(out));
+        chunk_begin(run, &part, inputs, first, block_chunk_rows(block, first, all));
+        part.room[target] = at_row(run->ref[target], first, &block->value[target]);
+        block_make(&part, value_bit(target));
     }
     set_rows(run, 0, all);
-    hold_weights(run, false, BP_FOR_FORWARD);
+    hold_weights(run, range, false, purpose);
+}
+
+void block_chunks_forward(block_run *run)
+{
+    const bp_block *block = run->block;
+    const uint32_t range[2] = {block->chunk_first, block->nodes};
+    make_by_chunks(run, block->values - 1, block_chunks_inputs(&run->masks, block), range);
+}
+
+void block_chunks_before(block_run *run)
+{
+    const bp_block *block = run->block;
+    const uint32_t range[2] = {0, block->chunk_until};
+    const uint32_t target = block->node[block->chunk_until].in[0];
+    if (block->chunk_until > 0 && !bp_ref_present(run->ref[target])) {
+        make_by_chunks(run, target, value_bit(0), range);
+    }
 }
 
 /* Where the gradients of the chunks' inputs will lie whole, from those of the first chunk: one lies
@@ -218,30 +291,46 @@ static void chunk_leave(const block_run *run, const block_run *part, uint32_t in
     }
 }
 
+/* Backward of the nodes of a range in a chunk, which `inner` has the values of. */
+static void chunk_go_back(block_run *part, const uint32_t range[2], uint32_t inner,
+                          const uint32_t reads[BP_BLOCK_NODES])
+{
+    for (uint32_t i = range[1]; i-- > range[0];) {
+        if (block_node_works(part, i)) {
+            block_read(part, reads[i] & inner);
+            block_go_back(part, i);
+        }
+    }
+}
+
+static uint32_t made_by(const block_run *run, const uint32_t range[2])
+{
+    uint32_t made = 0;
+    for (uint32_t i = range[0]; i < range[1]; i++) {
+        made |= run->masks.outs[i];
+    }
+    return made;
+}
+
 void block_chunks_backward(block_run *run, const uint32_t reads[BP_BLOCK_NODES])
 {
     block_run part;
     const bp_block *block = run->block;
-    const uint32_t out = block->values - 1;
+    const uint32_t out = block->values - 1, range[2] = {block->chunk_first, block->nodes};
     const uint64_t all = run->builder->rows;
     const uint32_t inputs = block_chunks_inputs(&run->masks, block);
-    uint32_t inner = inputs;
-    for (uint32_t i = block->chunk_first; i < block->nodes; i++) {
-        inner |= run->masks.outs[i];
+    if (block->chunk_until > 0 &&
+        !bp_ref_present(run->ref[block->node[block->chunk_until].out[0]])) {
+        block_chunks_before(run);
     }
     block_read(run, inputs);
-    hold_weights(run, true, BP_FOR_BACKWARD);
+    hold_weights(run, range, true, BP_FOR_BACKWARD);
     bp_build_chunks_begin(run->builder);
     for (uint64_t first = 0; first < all; first += block->chunk_rows) {
         const uint64_t rows = block_chunk_rows(block, first, all);
-        chunk_begin(run, &part, first, rows);
+        chunk_begin(run, &part, inputs, first, rows);
         part.grad[out] = at_row(run->grad[out], first, &block->value[out]);
-        for (uint32_t i = block->nodes; i-- > block->chunk_first;) {
-            if (block_node_works(&part, i)) {
-                block_read(&part, reads[i] & inner);
-                block_go_back(&part, i);
-            }
-        }
+        chunk_go_back(&part, range, inputs | made_by(run, range), reads);
         if (first == 0) {
             set_rows(run, 0, all);
             place_gradients(run, &part, inputs);
@@ -251,5 +340,28 @@ void block_chunks_backward(block_run *run, const uint32_t reads[BP_BLOCK_NODES])
     }
     set_rows(run, 0, all);
     bp_build_chunks_end(run->builder);
-    hold_weights(run, false, BP_FOR_BACKWARD);
+    hold_weights(run, range, false, BP_FOR_BACKWARD);
+}
+
+void block_chunks_before_backward(block_run *run, const uint32_t reads[BP_BLOCK_NODES])
+{
+    block_run part;
+    const bp_block *block = run->block;
+    const uint32_t range[2] = {0, block->chunk_until}, x = block->node[block->chunk_until].in[0];
+    const uint64_t all = run->builder->rows;
+    if (!bp_ref_present(run->grad[x])) {
+        return;
+    }
+    hold_weights(run, range, true, BP_FOR_BACKWARD);
+    bp_build_chunks_begin(run->builder);
+    for (uint64_t first = 0; first < all; first += block->chunk_rows) {
+        chunk_begin(run, &part, value_bit(0), first, block_chunk_rows(block, first, all));
+        part.grad[x] = at_row(run->grad[x], first, &block->value[x]);
+        part.grad[0] = at_row(run->grad[0], first, &block->value[0]);
+        chunk_go_back(&part, range, value_bit(0) | made_by(run, range), reads);
+        chunk_leave(run, &part, value_bit(0), first);
+    }
+    set_rows(run, 0, all);
+    bp_build_chunks_end(run->builder);
+    hold_weights(run, range, false, BP_FOR_BACKWARD);
 }

@@ -59,8 +59,10 @@ void block_masks_of(const bp_block *block, block_masks *masks)
     }
     const uint32_t inner = value_bit(block->values - 1) - 1;
     masks->keepable = inner & ~(value_bit(0) | masks->steps);
-    for (uint32_t i = block->chunk_first; block->chunk_rows > 0 && i < block->nodes; i++) {
-        masks->keepable &= ~masks->outs[i];
+    for (uint32_t i = 0; block->chunk_rows > 0 && i < block->nodes; i++) {
+        const uint32_t read = i < block->chunk_until ? masks->ins[block->chunk_until] : 0;
+        const bool chunked = i < block->chunk_until || i >= block->chunk_first;
+        masks->keepable &= chunked ? ~(masks->outs[i] & ~read) : ~(uint32_t)0;
     }
 }
 

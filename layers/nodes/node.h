@@ -154,6 +154,7 @@ typedef struct bp_block {
     bp_node node[BP_BLOCK_NODES];
     uint32_t nodes;       /* each after those that make its inputs */
     uint32_t chunk_first; /* from this node on they run over chunk_rows rows after each other */
+    uint32_t chunk_until; /* and those before this one, which is attention; 0: over all rows */
     uint64_t chunk_rows;  /* (layers/blocks/block_chunks.h); 0: over all rows at once */
 } bp_block;
 

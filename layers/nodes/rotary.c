@@ -23,9 +23,8 @@ static uint64_t positions(const bp_builder *builder)
                                            : builder->spec->sequence;
 }
 
-/* Whether a text of the program can be longer than the model's own sequences. The last token of a
- * text that is learned by successors is not read. */
-static bool has_far(const bp_builder *builder, const bp_rotary *rotary)
+/* The last token of a text that is learned by successors is not read. */
+bool bp_rotary_has_far(const bp_builder *builder, const bp_rotary *rotary)
 {
     const uint64_t longest = builder->mode == BP_MODE_DECODE
                                  ? builder->spec->generate_context
@@ -100,7 +99,7 @@ static bp_ref pick_positions(bp_builder *builder, const bp_rotary *rotary, bp_re
 static bp_ref make_table(bp_builder *builder, const bp_rotary *rotary)
 {
     const uint64_t rows = slots(builder) ? builder->spec->generate_context : positions(builder);
-    const bool both = has_far(builder, rotary);
+    const bool both = bp_rotary_has_far(builder, rotary);
     const bp_ref table = bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32,
                                          both ? 2 * rows : rows, rotary->width, "rotary");
     if (rotary->scaling.factor > 0.0 && rotary->scaling.kind != BP_ROPE_LLAMA3) {
@@ -124,6 +123,19 @@ static bp_ref make_table(bp_builder *builder, const bp_rotary *rotary)
     return table;
 }
 
+/* Turns `rows` rows that begin with position `first`: of one sample, or of whole samples. */
+static void turn_rows(bp_builder *builder, const bp_rotary *rotary, bp_rotary_scalars scalars,
+                      uint64_t first, uint64_t rows, bp_ref x, bp_ref table)
+{
+    scalars.rows = (int64_t)rows;
+    scalars.sequence = (int64_t)(rows < positions(builder) ? rows : positions(builder));
+    const bp_rotary_operands operands = {
+        .x = x,
+        .table = bp_ref_at(table, first * rotary->width),
+        .extents = scalars.second != 0 ? builder->input[BP_INPUT_EXTENTS] : BP_ABSENT};
+    bp_build_rotary(builder, &operands, &scalars);
+}
+
 void bp_rotary_rotate(bp_builder *builder, const bp_rotary *rotary, uint64_t heads, uint64_t pitch,
                       bp_ref x, bool back)
 {
@@ -132,28 +144,25 @@ void bp_rotary_rotate(bp_builder *builder, const bp_rotary *rotary, uint64_t hea
         *table = make_table(builder, rotary);
         *table = slots(builder) ? pick_positions(builder, rotary, *table) : *table;
     }
-    /* Of a rank's tokens the rows of the table begin with its first. */
-    const bool parted = builder->mode != BP_MODE_DECODE && builder->rows < positions(builder);
-    const uint64_t first = parted ? builder->row_first * rotary->width : 0;
-    const uint64_t sequence = parted ? builder->rows : positions(builder);
-    if (parted && has_far(builder, rotary)) {
+    const uint64_t sequence = positions(builder), all = builder->rows;
+    if (builder->mode != BP_MODE_DECODE && all < sequence && bp_rotary_has_far(builder, rotary)) {
         bp_token_lanes_whole(builder, "rotary positions of long texts have two tables (longrope), "
                                       "which are not split");
     }
     const uint64_t apart = rotary->apart != 0 ? rotary->apart : rotary->width;
-    const bp_rotary_scalars scalars = {.rows = (int64_t)builder->rows,
-                                       .sequence = (int64_t)sequence,
-                                       .heads = (int64_t)heads,
+    const bp_rotary_scalars scalars = {.heads = (int64_t)heads,
                                        .width = (int64_t)rotary->width,
                                        .pitch = (int64_t)pitch,
                                        .inverse = back,
                                        .apart = (int64_t)apart,
-                                       .second = has_far(builder, rotary),
+                                       .second = bp_rotary_has_far(builder, rotary),
                                        .original = (int64_t)rotary->scaling.original,
                                        .neighbours = rotary->neighbours};
-    const bp_rotary_operands operands = {
-        .x = x,
-        .table = bp_ref_at(*table, first),
-        .extents = scalars.second != 0 ? builder->input[BP_INPUT_EXTENTS] : BP_ABSENT};
-    bp_build_rotary(builder, &operands, &scalars);
+    /* Rows of a rank or of a chunk may begin and end amid a sample. */
+    for (uint64_t row = 0, rows; row < all; row += rows) {
+        const uint64_t first = (builder->row_first + row) % sequence, left = all - row;
+        const uint64_t own = left < sequence - first ? left : sequence - first;
+        rows = first == 0 && left >= sequence ? left / sequence * sequence : own;
+        turn_rows(builder, rotary, scalars, first, rows, bp_ref_at(x, row * pitch), *table);
+    }
 }

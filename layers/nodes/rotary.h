@@ -18,6 +18,10 @@ typedef struct bp_rotary {
     const void *far;  /* scaling.original tokens, and of longer ones */
 } bp_rotary;
 
+/* Whether a text of the program can be longer than the model's own sequences, so that longrope has
+ * a table for those too. */
+bool bp_rotary_has_far(const bp_builder *builder, const bp_rotary *rotary);
+
 /* Turns the first `heads` heads of each of builder->rows rows of x (rows, heads * apart; pitch) by
  * the row's position, or back. A table of angles is made once per program: builder->shared. With
  * longrope there are two, and each row turns by the one for the length of its own text, which the
