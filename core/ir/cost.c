@@ -71,7 +71,8 @@ static double tuple_flops(bp_kernel kernel, const void *scalars)
         return attention_flops(scalars, 2.0);
     }
     if (kernel == BP_KERNEL_attention_backward || kernel == BP_KERNEL_attention_packed_backward ||
-        kernel == BP_KERNEL_attention_biased_backward) {
+        kernel == BP_KERNEL_attention_biased_backward ||
+        kernel == BP_KERNEL_attention_backward_over) {
         return attention_flops(scalars, 5.0); /* all rows have the same scalars */
     }
     if (kernel == BP_KERNEL_attention_cross_forward) {

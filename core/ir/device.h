@@ -64,6 +64,10 @@ struct bp_device {
      * change nothing, and masks follow step.mask_span. */
     bool sums_by_row;
 
+    /* Gradients of attention may take the place of queries, keys and values
+     * (attention_backward_over). */
+    bool attention_over;
+
     /* Copies reach the offload tier (core/ir/tier.h). */
     bool tier;
 

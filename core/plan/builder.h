@@ -395,6 +395,11 @@ void bp_build_gather(bp_builder *builder, bp_ref to, bp_ref from, uint64_t bytes
 bp_ref bp_build_bring(bp_builder *builder, uint32_t buffer, uint64_t first, uint64_t bytes,
                       const char *name);
 
+/* Brings rows of what lies offloaded at `slot`, as wide as that, from row `first` on; or all. */
+bp_ref bp_build_bring_rows_of(bp_builder *builder, bp_ref slot, uint64_t first, uint64_t rows,
+                              uint64_t width);
+bp_ref bp_build_bring_input(bp_builder *builder, bp_ref slot);
+
 /* Whether a table, which `index` has to be, is offloaded: its rows and its slices are then brought
  * one by one, not the whole of it. It is held by bp_build_acquire_update, which brings nothing. */
 bool bp_build_table_offloaded(const bp_builder *builder, uint32_t index);

@@ -881,24 +881,47 @@ static bp_left *left_of(const bp_compile *compile, uint32_t stage, uint32_t micr
     return &compile->left[(size_t)micro * (compile->stages + 1) + stage];
 }
 
+/* Whether blocks run in chunks of rows, which need parts of what they read. */
+static bool has_chunks(const bp_builder *builder)
+{
+    return builder->spec->model->chunks && builder->spec->sequence_chunk > 0;
+}
+
 /* What a stage reads, brought where it is offloaded. It stays no longer than it is read. */
 static void bring_input(const bp_compile *compile, bp_builder *builder, bp_stage_call *call,
                         uint32_t micro)
 {
     const bp_left *left = left_of(compile, call->stage, micro);
-    if (left->there) {
-        call->input = compile_bring_checkpoint(builder, left->slot);
+    if (left->there && !call->input_away) {
+        call->input = bp_build_bring_input(builder, left->slot);
+    } else if (left->there) {
+        call->input = left->slot;
+    }
+    call->input_away = call->input_away && left->there;
+}
+
+/* What a forward reads is offloaded, if it is one of those: after it, or in chunks of rows, which
+ * leave room for one stream, beside it. */
+static void offload_begin_checkpoint(const bp_compile *compile, bp_builder *builder, uint32_t stage,
+                                     uint32_t micro, bool beside)
+{
+    bp_left *left = left_of(compile, stage, micro);
+    if (left->ready && beside == has_chunks(builder)) {
+        const bp_ref boundary = boundaries(compile, compile->boundary, micro)[stage];
+        left->slot = compile_checkpoint_begin(builder, boundary, &left->request);
     }
 }
 
-/* After a forward: what it read is offloaded, if it is one of those; what it made may, later. */
+/* After a forward: what it read is offloaded; what it made may be, later. */
 static void offload_checkpoint(bp_compile *compile, bp_builder *builder, const bp_action *action,
                                uint32_t micro)
 {
     bp_left *before = left_of(compile, action->stage, micro);
+    offload_begin_checkpoint(compile, builder, action->stage, micro, false);
     if (before->ready) {
         const bp_ref boundary = boundaries(compile, compile->boundary, micro)[action->stage];
-        *before = (bp_left){.there = true, .slot = compile_offload_checkpoint(builder, boundary)};
+        compile_checkpoint_wait(builder, before->slot, boundary, before->request);
+        *before = (bp_left){.there = true, .slot = before->slot};
     }
     *left_of(compile, action->stage + 1, micro) =
         (bp_left){.ready = action->checkpoint && builder->spec->offload.checkpoints > 0};
@@ -912,6 +935,7 @@ static void write_forward(bp_compile *compile, bp_builder *builder, const bp_act
     bring_input(compile, builder, &call, micro);
     call.variant = action->variant;
     builder->output_class = action->checkpoint ? BP_CLASS_CHECKPOINT : BP_CLASS_TAPE;
+    offload_begin_checkpoint(compile, builder, action->stage, micro, true);
     const bp_graph_limits from = builder->graph->used;
     (void)memory_enter(compile, builder, action->stage, micro);
     builder->spec->model->forward(builder, &call);
@@ -937,6 +961,7 @@ static void write_backward(bp_compile *compile, bp_builder *builder, const bp_ac
     bp_stage_call call = compile_call(compile, action->stage, micro);
     bp_ref *gradients = boundaries(compile, compile->d_boundary, micro);
     const bp_ref *tape = tape_of(compile, action->stage, micro);
+    call.input_away = has_chunks(builder);
     bring_input(compile, builder, &call, micro);
     call.variant = action->variant;
     call.d_output = gradients[action->stage + 1];

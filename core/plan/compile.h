@@ -50,9 +50,10 @@ typedef struct bp_bucket {
 
 /* Working tables of the compiler, allocated by bp_compile_init; of use for listings afterwards. */
 typedef struct bp_left {
-    bool ready;  /* it goes there once the stage behind it has been forward */
-    bool there;  /* it does live there */
-    bp_ref slot; /* of the boundary's type and offset */
+    bool ready;      /* it goes there once the stage behind it has been forward */
+    bool there;      /* it does live there */
+    bp_ref slot;     /* of the boundary's type and offset */
+    int64_t request; /* of what is on its way there */
 } bp_left;
 
 typedef struct bp_compile {

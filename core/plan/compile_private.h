@@ -91,10 +91,10 @@ void compile_slice_weights(bp_builder *builder);
 void compile_bring_into(bp_builder *builder, bp_ref to, uint32_t buffer, uint64_t first,
                         uint64_t bytes);
 
-/* Writes a checkpoint to a slot of the offload tier, and brings it from there; the slot's ref has
- * the type and the offset of the checkpoint's. */
-bp_ref compile_offload_checkpoint(bp_builder *builder, bp_ref checkpoint);
-bp_ref compile_bring_checkpoint(bp_builder *builder, bp_ref slot);
+/* Begins to write a checkpoint to a slot of the offload tier, whose ref has the type and the offset
+ * of the checkpoint's, and waits for it. What is begun has the number *request. */
+bp_ref compile_checkpoint_begin(bp_builder *builder, bp_ref checkpoint, int64_t *request);
+void compile_checkpoint_wait(bp_builder *builder, bp_ref slot, bp_ref checkpoint, int64_t request);
 
 /* Begins to bring what lives in storage earlier, and waits later for what goes there, in every
  * program. */

@@ -21,6 +21,8 @@ typedef struct bp_stage_call {
     uint32_t variant;         /* forward, backward: which tape variant */
     bp_ref input;             /* in: the predecessor's output, of the shape that it made it with (up
                                  to four dimensions; often (rows, width)); absent for stage 0 */
+    bool input_away;          /* backward in: it is offloaded, and bp_build_bring_rows_of brings
+                                 parts of it, bp_build_bring_input all; of models with chunks */
     bp_ref output;            /* forward out: absent for the last stage */
     bp_ref d_output;          /* backward in: gradient of output; absent for the last stage */
     bp_ref d_input;           /* backward out: gradient of input; absent for stage 0 */

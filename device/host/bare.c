@@ -61,6 +61,7 @@ static bp_status bare_open(void *memory, const bp_device_options *options,
 const bp_device bp_device_bare = {
     .name = "host",
     .sums_by_row = true,
+    .attention_over = true,
     .blocks = true,
     .alignment = bare_alignment,
     .context_bytes = sizeof(host_context),

@@ -44,6 +44,7 @@ static const struct {
               {BP_KERNEL_matmul_experts_sums, bp_experts_sums_workspace},
               {BP_KERNEL_attention_forward, bp_attention_forward_workspace},
               {BP_KERNEL_attention_backward, bp_attention_backward_workspace},
+              {BP_KERNEL_attention_backward_over, bp_attention_backward_over_workspace},
               {BP_KERNEL_attention_packed_forward, bp_attention_forward_workspace},
               {BP_KERNEL_attention_packed_backward, bp_attention_backward_workspace},
               {BP_KERNEL_attention_cross_forward, bp_attention_cross_forward_workspace},
@@ -634,6 +635,7 @@ void bp_host_device_close(void *memory)
 const bp_device bp_device_host = {
     .name = "host",
     .sums_by_row = true,
+    .attention_over = true,
     .blocks = true,
     .tier = true,
     .alignment = host_alignment,

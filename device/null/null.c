@@ -143,6 +143,7 @@ const bp_null_counts *bp_null_counted(const void *memory)
 static const bp_device null_device = {
     .name = "null",
     .sums_by_row = true,
+    .attention_over = true,
     .blocks = true,
     .tier = true,
     .context_bytes = sizeof(null_context),

@@ -13,7 +13,7 @@ static uint32_t find_present(const bp_ref *refs)
 
 void block_begin(block_run *run, bp_builder *builder, bp_block *block, const bp_stage_call *call)
 {
-    *run = (block_run){.builder = builder, .block = block};
+    *run = (block_run){.builder = builder, .block = block, .deltas = BP_ABSENT};
     for (uint32_t v = 0; v < BP_BLOCK_VALUES; v++) {
         run->ref[v] = call->tape[v];
         run->room[v] = BP_ABSENT;

@@ -35,7 +35,12 @@ void bp_block_backward(bp_builder *builder, bp_stage_call *call, bp_block *block
 {
     block_run run;
     uint32_t reads[BP_BLOCK_NODES];
+    if (call->input_away && block->chunk_until == 0) {
+        call->input = bp_build_bring_input(builder, call->input);
+        call->input_away = false;
+    }
     block_begin(&run, builder, block, call);
+    run.away = call->input_away;
     call->d_input = BP_ABSENT;
     if (builder->status != BP_OK) {
         return;

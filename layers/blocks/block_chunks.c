@@ -212,6 +212,10 @@ static void chunk_begin(const block_run *run, block_run *part, uint32_t inputs, 
         part->read[v] = read ? at_row(run->read[v], first, value) : BP_ABSENT;
         part->room[v] = part->code[v] = part->grad[v] = BP_ABSENT;
     }
+    if (run->away && (inputs & value_bit(0)) != 0) {
+        part->ref[0] = bp_build_bring_rows_of(run->builder, run->ref[0], first, rows,
+                                              value_width(&run->block->value[0]));
+    }
     set_rows(run, first, rows);
 }
 
@@ -273,6 +277,27 @@ static void place_gradients(block_run *run, const block_run *part, uint32_t inpu
     }
 }
 
+/* The gradient of attention's output takes the place of that, of which only its products with it
+ * are read later, where attention's backward can have them. */
+static void place_over(block_run *run)
+{
+    const bp_node *node = &run->block->node[run->block->chunk_until];
+    if (run->block->chunk_until > 0 && block_node_works(run, run->block->chunk_until) &&
+        bp_attention_may_be_over(run->builder, &node->attention)) {
+        run->deltas = bp_build_buffer(run->builder, BP_CLASS_WORKSPACE, BP_F32, run->builder->rows,
+                                      node->attention.heads, "deltas");
+        run->grad[node->out[0]] = run->ref[node->out[0]];
+    }
+}
+
+static void chunk_deltas(const block_run *run, const block_run *part, uint64_t first)
+{
+    const bp_node *node = &run->block->node[run->block->chunk_until];
+    const bp_attention *attention = &node->attention;
+    bp_attention_deltas(run->builder, attention, run->builder->rows, part->grad[node->out[0]],
+                        part->ref[node->out[0]], bp_ref_at(run->deltas, first * attention->heads));
+}
+
 /* Copies the gradients of a chunk's inputs to where they lie whole, unless they were formed there.
  */
 static void chunk_leave(const block_run *run, const block_run *part, uint32_t inputs,
@@ -324,6 +349,7 @@ void block_chunks_backward(block_run *run, const uint32_t reads[BP_BLOCK_NODES])
         block_chunks_before(run);
     }
     block_read(run, inputs);
+    place_over(run);
     hold_weights(run, range, true, BP_FOR_BACKWARD);
     bp_build_chunks_begin(run->builder);
     for (uint64_t first = 0; first < all; first += block->chunk_rows) {
@@ -335,6 +361,9 @@ void block_chunks_backward(block_run *run, const uint32_t reads[BP_BLOCK_NODES])
             set_rows(run, 0, all);
             place_gradients(run, &part, inputs);
             set_rows(run, first, rows);
+        }
+        if (bp_ref_present(run->deltas)) {
+            chunk_deltas(run, &part, first);
         }
         chunk_leave(run, &part, inputs, first);
     }

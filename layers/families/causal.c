@@ -200,6 +200,9 @@ static bp_ref backward_loss(bp_builder *builder, bp_stage_call *call, const bp_c
  * buffer in all. */
 static void backward_head(bp_builder *builder, bp_stage_call *call, const bp_causal *causal)
 {
+    if (call->input_away) {
+        call->input = bp_build_bring_input(builder, call->input);
+    }
     const bp_ref statistics =
         bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, bp_norm_statistics(&causal->norm),
                         builder->rows, "norm.statistics");

@@ -218,21 +218,27 @@ static void forward_heads(bp_builder *builder, const bp_attention *attention, bp
     }
 }
 
+static bp_attention_backward_scalars backward_scalars(const bp_builder *builder,
+                                                      const bp_attention *attention)
+{
+    return (bp_attention_backward_scalars){.batch = builder->spec->batch,
+                                           .sequence = builder->spec->sequence,
+                                           .heads = attention->heads,
+                                           .kv_heads = kv_heads(attention),
+                                           .head_width = (int64_t)attention->head_width,
+                                           .causal = !attention->bidirectional,
+                                           .site = attention->dropout.site,
+                                           .scale = scale(attention),
+                                           .dropout =
+                                               bp_dropout_probability(builder, &attention->dropout),
+                                           .window = window(attention, builder->spec->sequence),
+                                           .cap = attention->cap};
+}
+
 static void backward_heads(bp_builder *builder, const bp_attention *attention,
                            const bp_attention_backward_call *call)
 {
-    const bp_attention_backward_scalars scalars = {
-        .batch = builder->spec->batch,
-        .sequence = builder->spec->sequence,
-        .heads = attention->heads,
-        .kv_heads = kv_heads(attention),
-        .head_width = (int64_t)attention->head_width,
-        .causal = !attention->bidirectional,
-        .site = attention->dropout.site,
-        .scale = scale(attention),
-        .dropout = bp_dropout_probability(builder, &attention->dropout),
-        .window = window(attention, builder->spec->sequence),
-        .cap = attention->cap};
+    const bp_attention_backward_scalars scalars = backward_scalars(builder, attention);
     const bp_attention_backward_operands operands = {.d_qkv = call->d_qkv,
                                                      .d_out = call->d_out,
                                                      .qkv = call->qkv,
@@ -306,6 +312,37 @@ void bp_attention_backward(bp_builder *builder, const bp_attention *attention,
                                  builder->spec->sequence, width, "d_qkv_of_heads")};
     backward_heads(builder, &own, &of_heads);
     bp_attention_ranks_give(builder, attention, of_heads.d_qkv, call->d_qkv);
+}
+
+bool bp_attention_may_be_over(const bp_builder *builder, const bp_attention *attention)
+{
+    return builder->spec->device->attention_over && !attention->bidirectional &&
+           !attention->padded && !attention->sunk && attention->buckets == 0 &&
+           bp_spec_sequence_ranks(builder->spec) == 1;
+}
+
+void bp_attention_deltas(bp_builder *builder, const bp_attention *attention, uint64_t rows,
+                         bp_ref d_out, bp_ref out, bp_ref deltas)
+{
+    const bp_attention_deltas_scalars scalars = {.rows = (int64_t)rows,
+                                                 .heads = attention->heads,
+                                                 .head_width = (int64_t)attention->head_width};
+    const bp_attention_deltas_operands operands = {.delta = deltas, .d_out = d_out, .out = out};
+    bp_build_attention_deltas(builder, &operands, &scalars);
+}
+
+void bp_attention_backward_over(bp_builder *builder, const bp_attention *attention, bp_ref qkv,
+                                bp_ref d_out, bp_ref deltas, bp_ref lse)
+{
+    const bp_attention_backward_scalars scalars = backward_scalars(builder, attention);
+    const bp_attention_backward_over_operands operands = {.qkv = qkv,
+                                                          .d_out = d_out,
+                                                          .delta = deltas,
+                                                          .lse = lse,
+                                                          .starts = starts_of(builder),
+                                                          .step = builder->step,
+                                                          .work = BP_ABSENT};
+    bp_build_op(builder, BP_KERNEL_attention_backward_over, 1, (const bp_ref *)&operands, &scalars);
 }
 
 /* The rows with sinks have the scalars of the others. */

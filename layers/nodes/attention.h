@@ -54,6 +54,14 @@ typedef struct bp_attention_backward_call {
 void bp_attention_backward(bp_builder *builder, const bp_attention *attention,
                            const bp_attention_backward_call *call);
 
+/* Backward in parts: of rows first .. first + rows - 1 what it needs of `out`, into deltas (B * T,
+ * H), F32; then, of all rows, the gradient of qkv in its place. */
+bool bp_attention_may_be_over(const bp_builder *builder, const bp_attention *attention);
+void bp_attention_deltas(bp_builder *builder, const bp_attention *attention, uint64_t rows,
+                         bp_ref d_out, bp_ref out, bp_ref deltas);
+void bp_attention_backward_over(bp_builder *builder, const bp_attention *attention, bp_ref qkv,
+                                bp_ref d_out, bp_ref deltas, bp_ref lse);
+
 /* Whether it has a parameter that is trained. */
 bool bp_attention_trains(const bp_builder *builder, const bp_attention *attention);
 

@@ -241,6 +241,13 @@ static void attention_forward(const block_run *run, const bp_node *node)
 
 static void attention_backward(block_run *run, const bp_node *node)
 {
+    if (bp_ref_present(run->deltas)) {
+        bp_attention_backward_over(run->builder, &node->attention, ref_of_input(run, node, 0),
+                                   run->grad[node->out[0]], run->deltas,
+                                   ref_of_output(run, node, 1));
+        node_take_gradient(run, node->in[0], ref_of_input(run, node, 0));
+        return;
+    }
     const bp_attention_backward_call call = {.qkv = ref_of_input(run, node, 0),
                                              .out = ref_of_output(run, node, 0),
                                              .lse = ref_of_output(run, node, 1),

@@ -32,18 +32,21 @@ typedef struct block_run {
     bp_block *block;
     block_masks masks;
     bool back;
+    bool away;                    /* the input is offloaded: chunks bring their rows of it */
     bool chunk;                   /* it is one of a chunk of rows (block_chunks.h) */
     bp_ref ref[BP_BLOCK_VALUES];  /* where each value is now; absent: nowhere */
     bp_ref room[BP_BLOCK_VALUES]; /* a buffer made ahead, for what takes its place later */
     bp_ref code[BP_BLOCK_VALUES]; /* the tape's packed form of a value */
     bp_ref read[BP_BLOCK_VALUES]; /* backward: what is read instead of a packed or derived value */
     bp_ref grad[BP_BLOCK_VALUES]; /* backward: gradients so far; absent: 0 */
-    uint32_t held;                /* values that were there at the start */
-    uint32_t stored;              /* values that are read after the pass that makes them */
-    uint32_t packing;             /* forward: values of which the packed form is */
-    uint32_t making;              /* values that the pass makes */
-    uint32_t fused;               /* nodes of GELU that the pass makes with the product before */
-    uint32_t wanted;              /* values whose gradient is wanted */
+    bp_ref deltas;    /* backward in chunks, where attention's gradients take the place of what they
+                         are of: attention_deltas; else absent */
+    uint32_t held;    /* values that were there at the start */
+    uint32_t stored;  /* values that are read after the pass that makes them */
+    uint32_t packing; /* forward: values of which the packed form is */
+    uint32_t making;  /* values that the pass makes */
+    uint32_t fused;   /* nodes of GELU that the pass makes with the product before */
+    uint32_t wanted;  /* values whose gradient is wanted */
 } block_run;
 
 typedef struct node_row {

@@ -120,20 +120,35 @@ bool compile_gradient_goes(bp_builder *builder, uint32_t index)
     return offload_takes(builder, BP_OFFLOAD_GRADIENTS, parameter->count, share);
 }
 
-/* A flat copy, begun and waited for; the begin is marked as one that may move. */
-static void offload_copy(bp_builder *builder, bp_ref to, bp_ref from, uint64_t bytes,
-                         uint32_t marks)
+/* A flat copy. Begun, it is marked as one that may move. */
+static int64_t offload_begin(bp_builder *builder, bp_ref to, bp_ref from, uint64_t bytes,
+                             uint32_t marks)
 {
     const int64_t width = (int64_t)bytes;
     const int64_t request = (int64_t)bp_graph_request(builder->graph);
     const bp_copy_begin_scalars begin = {request, 1, width, width, width};
-    const bp_copy_wait_scalars wait = {request, 1, width, width, width};
     const bp_ref target = {to.buffer, BP_U8, to.offset}, source = {from.buffer, BP_U8, from.offset};
     bp_build_copy_begin(builder, &(bp_copy_begin_operands){target, source}, &begin);
-    bp_build_copy_wait(builder, &(bp_copy_wait_operands){target, source}, &wait);
     if (builder->status == BP_OK && !bp_graph_counts(builder->graph)) {
-        builder->graph->ops[builder->graph->used.ops - 2].brings = marks;
+        builder->graph->ops[builder->graph->used.ops - 1].brings = marks;
     }
+    return request;
+}
+
+static void offload_wait(bp_builder *builder, bp_ref to, bp_ref from, uint64_t bytes,
+                         int64_t request)
+{
+    const int64_t width = (int64_t)bytes;
+    const bp_copy_wait_scalars wait = {request, 1, width, width, width};
+    const bp_ref target = {to.buffer, BP_U8, to.offset}, source = {from.buffer, BP_U8, from.offset};
+    bp_build_copy_wait(builder, &(bp_copy_wait_operands){target, source}, &wait);
+}
+
+static void offload_copy(bp_builder *builder, bp_ref to, bp_ref from, uint64_t bytes,
+                         uint32_t marks)
+{
+    const int64_t request = offload_begin(builder, to, from, bytes, marks);
+    offload_wait(builder, to, from, bytes, request);
 }
 
 /* Brings a buffer of `bytes` bytes of codes. */
@@ -275,7 +290,7 @@ static uint64_t offload_bytes(const bp_builder *builder, uint32_t buffer)
     return bp_graph_counts(builder->graph) ? 1 : builder->graph->buffers[buffer].bytes;
 }
 
-bp_ref compile_offload_checkpoint(bp_builder *builder, bp_ref checkpoint)
+bp_ref compile_checkpoint_begin(bp_builder *builder, bp_ref checkpoint, int64_t *request)
 {
     if (builder->status != BP_OK) {
         return BP_ABSENT;
@@ -289,11 +304,21 @@ bp_ref compile_offload_checkpoint(bp_builder *builder, bp_ref checkpoint)
                                  .shape = {bytes}};
     uint32_t slot = BP_NO_BUFFER;
     builder->status = bp_graph_buffer(builder->graph, &prototype, "checkpoint_offload", &slot);
-    bp_build_put_back(builder, (bp_ref){checkpoint.buffer, BP_U8, 0}, slot, 0, bytes);
+    *request = offload_begin(builder, (bp_ref){slot, BP_U8, 0},
+                             (bp_ref){checkpoint.buffer, BP_U8, 0}, bytes, BP_NO_BUFFER);
     return (bp_ref){slot, checkpoint.dtype, checkpoint.offset};
 }
 
-bp_ref compile_bring_checkpoint(bp_builder *builder, bp_ref slot)
+void compile_checkpoint_wait(bp_builder *builder, bp_ref slot, bp_ref checkpoint, int64_t request)
+{
+    if (builder->status == BP_OK) {
+        offload_wait(builder, (bp_ref){slot.buffer, BP_U8, 0},
+                     (bp_ref){checkpoint.buffer, BP_U8, 0}, offload_bytes(builder, slot.buffer),
+                     request);
+    }
+}
+
+bp_ref bp_build_bring_input(bp_builder *builder, bp_ref slot)
 {
     if (builder->status != BP_OK) {
         return BP_ABSENT;
@@ -301,6 +326,16 @@ bp_ref compile_bring_checkpoint(bp_builder *builder, bp_ref slot)
     const bp_ref to = bp_build_bring(builder, slot.buffer, 0, offload_bytes(builder, slot.buffer),
                                      "brought_checkpoint");
     return (bp_ref){to.buffer, slot.dtype, slot.offset};
+}
+
+bp_ref bp_build_bring_rows_of(bp_builder *builder, bp_ref slot, uint64_t first, uint64_t rows,
+                              uint64_t width)
+{
+    const uint64_t row = bp_size_mul(width, bp_dtype_bytes(slot.dtype));
+    bp_ref to = bp_build_bring(builder, slot.buffer, bp_size_add(slot.offset, first * row),
+                               bp_size_mul(rows, row), "brought_rows");
+    to.dtype = slot.dtype;
+    return to;
 }
 
 /* Bytes that an op fetches from the offload tier; 0: it is none that may move. */

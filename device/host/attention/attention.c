@@ -165,7 +165,8 @@ typedef struct head_gradient {
     float *d_k; /* (T, D; key_pitch), as the next: of the key-value head */
     float *d_v;
     uint64_t key_pitch;
-    float *d_bias; /* by distance; NULL: nobody wants them */
+    float *d_bias;      /* by distance; NULL: nobody wants them */
+    const float *delta; /* of row t at t * heads; NULL: it is found of out */
 } head_gradient;
 
 static float of_out(const head *h, const head_gradient *g, const void *x, uint64_t d)
@@ -212,9 +213,11 @@ static void backward_row(const head *h, const head_gradient *g, uint64_t i)
 {
     const bp_attention_span keys = bp_attention_span_of(h->s, h->keys, i);
     uint64_t width = h->s->width;
-    float delta = 0.0f;
+    float delta = g->delta != NULL ? g->delta[i * h->s->heads] : 0.0f;
     for (uint64_t d = 0; d < width; d++) {
-        delta = fmaf(of_out(h, g, g->d_out, d), of_out(h, g, g->out, d), delta);
+        if (g->delta == NULL) {
+            delta = fmaf(of_out(h, g, g->d_out, d), of_out(h, g, g->out, d), delta);
+        }
         g->d_q[d] = 0.0f;
     }
     for (uint64_t j = keys.first; j < keys.last; j++) {
@@ -239,11 +242,11 @@ static void begin_head(const head *h, const head_gradient *g, bool first)
     }
 }
 
-/* Gradients by key that are floats were formed where they belong. */
+/* Gradients by key that are not apart were formed where they belong. */
 static void store_keys(const head *h, const head_gradient *g)
 {
     uint64_t width = h->s->width;
-    for (uint64_t t = 0; t < h->s->sequence && h->s->type != BP_F32; t++) {
+    for (uint64_t t = 0; t < h->s->sequence && bp_attention_apart(h->s); t++) {
         for (uint64_t d = 0; d < width; d++) {
             uint64_t place = t * h->s->row + d;
             bp_element_store(g->d_qkv, h->k + place, g->d_k[t * width + d], h->s->type);
@@ -266,18 +269,19 @@ static void backward_over(const bp_host_call *call, const bp_attention_shape *of
                        .d_q = work,
                        .d_k = d_k,
                        .d_v = d_k + s.sequence * s.width,
-                       .key_pitch = s.type == BP_F32 ? s.row : s.width};
+                       .key_pitch = bp_attention_apart(&s) ? s.width : s.row};
     for (uint64_t task = first; task < last; task++) {
         uint64_t sample = task / s.kv_heads, number = task % s.kv_heads * s.group;
         for (uint64_t i = 0; i < s.group; i++) {
             const head h = head_make(&s, p->qkv, sample, number + i);
-            if (s.type == BP_F32) {
+            if (!bp_attention_apart(&s)) {
                 g.d_k = (float *)p->d_qkv + h.k;
                 g.d_v = (float *)p->d_qkv + h.v;
             }
             g.out_place = bp_attention_out(&s, sample, number + i);
             g.lse = (const float *)p->lse + (sample * s.heads + number + i) * s.queries;
             g.d_bias = bp_attention_d_bias(&s, sample, number + i);
+            g.delta = bp_attention_deltas_of(&s, sample, number + i);
             begin_head(&h, &g, i == 0);
             for (uint64_t row = 0; row < s.queries; row++) {
                 backward_row(&h, &g, row);
@@ -313,3 +317,7 @@ const bp_host_kernel bp_host_attention_backward = {
 #define BP_BIASED(name)       bp_host_##name
 #define BP_BIASED_BYTES(name) bp_##name##_plain
 #include "device/host/attention/attention_biased.h"
+
+#define BP_OVER(name)       bp_host_##name
+#define BP_OVER_BYTES(name) bp_##name##_plain
+#include "device/host/attention/attention_over.h"

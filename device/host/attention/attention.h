@@ -48,7 +48,14 @@ typedef struct bp_attention_shape {
     const int32_t *lengths; /* (B) or NULL */
     const float *bias;      /* (heads, 2 T) or NULL */
     float *d_bias;          /* (B, heads, 2 T) or NULL */
+    const float *delta;     /* (B, T, heads): gradients take the place of qkv; NULL: of d_qkv */
 } bp_attention_shape;
+
+/* Whether backward forms gradients apart and then rounds or copies them to where they belong. */
+static inline bool bp_attention_apart(const bp_attention_shape *s)
+{
+    return s->type != BP_F32 || s->delta != NULL;
+}
 
 bp_attention_shape bp_attention_forward_shape(const bp_host_call *call);
 bp_attention_shape bp_attention_backward_shape(const bp_host_call *call);
@@ -139,6 +146,13 @@ static inline float *bp_attention_d_bias(const bp_attention_shape *s, uint64_t s
     return s->d_bias != NULL ? s->d_bias + (sample * s->heads + head) * 2 * s->sequence : NULL;
 }
 
+/* The deltas of a sample's query head, of row t at t * heads; NULL: they are found of out. */
+static inline const float *bp_attention_deltas_of(const bp_attention_shape *s, uint64_t sample,
+                                                  uint64_t head)
+{
+    return s->delta != NULL ? s->delta + sample * s->queries * s->heads + head : NULL;
+}
+
 /* Dropout element of query i and key 0. */
 static inline uint64_t bp_attention_element(const bp_attention_shape *s, uint64_t head, uint64_t i)
 {
@@ -154,10 +168,12 @@ static inline uint64_t bp_attention_element(const bp_attention_shape *s, uint64_
  * grows with T. */
 uint64_t bp_attention_forward_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_backward_workspace(const void *scalars, const uint8_t *dtypes);
+uint64_t bp_attention_backward_over_workspace(const void *scalars, const uint8_t *dtypes);
 /* Of the plain form, no more than those: forward a row's scores and their factors; backward a row
  * of d_q, with elements of 16 bits also the sums of a head's d_k and d_v. */
 uint64_t bp_attention_forward_plain(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_backward_plain(const void *scalars, const uint8_t *dtypes);
+uint64_t bp_attention_backward_over_plain(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_decode_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_slots_workspace(const void *scalars, const uint8_t *dtypes);
 

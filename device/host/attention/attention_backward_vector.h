@@ -205,6 +205,7 @@ static void strip_rows(const backward_work *w, head *at, head_gradient *to, uint
 {
     const bp_attention_shape *s = &w->s;
     const int64_t count = range[1] - range[0], out_pitch = (int64_t)(s->heads * s->width);
+    const float *delta = bp_attention_deltas_of(s, sample, at->number);
     const uint64_t row = (uint64_t)range[0] * s->q_row;
     const uint64_t place = bp_attention_q(s, sample, at->number) + row;
     const uint64_t out = bp_attention_out(s, sample, at->number) + (uint64_t)(range[0] * out_pitch);
@@ -214,11 +215,15 @@ static void strip_rows(const backward_work *w, head *at, head_gradient *to, uint
     to->out_pitch = out_pitch;
     to->d_out = rows_of(s, w->p->d_out, out, count, &to->out_pitch, rows + w->strip);
     to->out_pitch = out_pitch;
-    to->out = rows_of(s, w->p->out, out, count, &to->out_pitch, rows + 2 * w->strip);
-    to->d_q = s->type == BP_F32 ? (float *)s->d_q + place : rows + 3 * w->strip;
+    if (delta == NULL) {
+        to->out = rows_of(s, w->p->out, out, count, &to->out_pitch, rows + 2 * w->strip);
+    }
+    to->d_q = bp_attention_apart(s) ? rows + 3 * w->strip : (float *)s->d_q + place;
     for (int64_t i = 0; i < count; i++) {
         memset(to->d_q + i * to->pitch, 0, s->width * sizeof(float));
-        if (i % 8 == 0) {
+        if (delta != NULL) {
+            to->delta[i] = delta[(uint64_t)(range[0] + i) * s->heads];
+        } else if (i % 8 == 0) {
             row_deltas(at, to, i, count - i);
         }
     }
@@ -240,6 +245,21 @@ static void block_rows(const backward_work *w, head *at, head_gradient *to, uint
     transpose_rows(at, at->k, count, at->k_panels, 0, panels);
 }
 
+/* Rows of gradients that were formed apart, to the element `place` of a tensor. */
+static void store_rows(const bp_attention_shape *s, void *to, uint64_t place, uint64_t to_pitch,
+                       const float *from, int64_t rows)
+{
+    const int64_t width = (int64_t)s->width;
+    if (s->type != BP_F32) {
+        FORM->store((uint16_t *)to + place, (int64_t)to_pitch, from, width, rows, width, s->type);
+        return;
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        memcpy((float *)to + place + (uint64_t)i * to_pitch, from + i * width,
+               s->width * sizeof(float));
+    }
+}
+
 /* Queries range[0] .. range[1] - 1 of a head. */
 static void backward_strip(const backward_work *w, head *at, head_gradient *to, uint64_t sample,
                            const int64_t range[2])
@@ -258,10 +278,10 @@ static void backward_strip(const backward_work *w, head *at, head_gradient *to, 
             backward_block(at, to, (int64_t[]){i, lower(i + QUERIES, range[1])}, i - range[0]);
         }
     }
-    if (s->type != BP_F32) {
+    if (bp_attention_apart(s)) {
         const uint64_t first = (uint64_t)range[0] * s->q_row;
-        FORM->store((uint16_t *)s->d_q + bp_attention_q(s, sample, at->number) + first,
-                    (int64_t)s->q_row, to->d_q, to->pitch, range[1] - range[0], at->width, s->type);
+        store_rows(s, s->d_q, bp_attention_q(s, sample, at->number) + first, s->q_row, to->d_q,
+                   range[1] - range[0]);
     }
 }
 
@@ -309,7 +329,7 @@ static head_gradient gradient_make(const backward_work *w, uint64_t sample, uint
 {
     const bp_attention_shape *s = &w->s;
     int64_t width = (int64_t)s->width, row = (int64_t)s->row;
-    if (s->type != BP_F32) {
+    if (bp_attention_apart(s)) {
         return (head_gradient){
             .d_k = w->rows, .d_v = w->rows + w->matrix, .pitch = width, .key_pitch = width};
     }
@@ -340,13 +360,10 @@ static void backward_group(const backward_work *w, uint64_t sample, uint64_t kv)
     }
     clear_rows(&at, at.keys, to.d_k, to.key_pitch);
     clear_rows(&at, at.keys, to.d_v, to.key_pitch);
-    if (s->type != BP_F32) {
-        uint16_t *d_qkv = w->p->d_qkv;
-        int64_t row = (int64_t)s->row, rows = (int64_t)s->sequence;
-        FORM->store(d_qkv + bp_attention_k(s, sample, kv), row, to.d_k, to.key_pitch, rows,
-                    at.width, s->type);
-        FORM->store(d_qkv + bp_attention_v(s, sample, kv), row, to.d_v, to.key_pitch, rows,
-                    at.width, s->type);
+    if (bp_attention_apart(s)) {
+        const int64_t rows = (int64_t)s->sequence;
+        store_rows(s, w->p->d_qkv, bp_attention_k(s, sample, kv), s->row, to.d_k, rows);
+        store_rows(s, w->p->d_qkv, bp_attention_v(s, sample, kv), s->row, to.d_v, rows);
     }
 }
 
@@ -368,7 +385,9 @@ static void backward_over(const bp_host_call *call, const bp_attention_shape *of
             const uint64_t out = bp_attention_out(&w.s, sample, number);
             head_ask_rows(&w.s, p->qkv, sample, number);
             head_ask(&w.s, p->d_out, out, w.s.heads * w.s.width, w.s.queries);
-            head_ask(&w.s, p->out, out, w.s.heads * w.s.width, w.s.queries);
+            if (p->out != NULL) {
+                head_ask(&w.s, p->out, out, w.s.heads * w.s.width, w.s.queries);
+            }
         }
         backward_group(&w, task / w.s.kv_heads, task % w.s.kv_heads);
     }

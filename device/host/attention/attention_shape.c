@@ -64,14 +64,14 @@ uint64_t bp_attention_forward_workspace(const void *scalars, const uint8_t *dtyp
     return bp_size_mul(sizeof(float), floats);
 }
 
-uint64_t bp_attention_backward_workspace(const void *scalars, const uint8_t *dtypes)
+static uint64_t backward_bytes(const void *scalars, bool apart)
 {
-    const bp_attention_forward_scalars *s = scalars; /* both rows have the same */
+    const bp_attention_forward_scalars *s = scalars; /* all rows have the same */
     const uint64_t sequence = (uint64_t)s->sequence, width = (uint64_t)s->head_width;
     const bool whole = sequence <= BP_ATTENTION_WHOLE;
     uint64_t floats =
         whole ? floats_of(s, 2 * BP_ATTENTION_QUERIES, 4) : bp_attention_backward_floats(s);
-    if (halves(dtypes)) {
+    if (apart) {
         /* In blocks: q, d_out, out, d_q of some queries, v or k of some keys, and the sums of d_k,
          * d_v. */
         const uint64_t block = whole ? 0 : 4 * BP_ATTENTION_ROWS + BP_ATTENTION_KEYS;
@@ -82,6 +82,18 @@ uint64_t bp_attention_backward_workspace(const void *scalars, const uint8_t *dty
     return bp_size_mul(sizeof(float), floats);
 }
 
+uint64_t bp_attention_backward_workspace(const void *scalars, const uint8_t *dtypes)
+{
+    return backward_bytes(scalars, halves(dtypes));
+}
+
+/* Floats too have a place of their own until nobody reads what theirs is over. */
+uint64_t bp_attention_backward_over_workspace(const void *scalars, const uint8_t *dtypes)
+{
+    (void)dtypes;
+    return backward_bytes(scalars, true);
+}
+
 uint64_t bp_attention_forward_plain(const void *scalars, const uint8_t *dtypes)
 {
     const bp_attention_forward_scalars *s = scalars;
@@ -90,11 +102,22 @@ uint64_t bp_attention_forward_plain(const void *scalars, const uint8_t *dtypes)
                        attention_score_pitch(s->sequence, s->window, s->causal != 0));
 }
 
-uint64_t bp_attention_backward_plain(const void *scalars, const uint8_t *dtypes)
+static uint64_t plain_bytes(const void *scalars, bool apart)
 {
     const bp_attention_backward_scalars *s = scalars;
-    const uint64_t rows = halves(dtypes) ? 2 * (uint64_t)s->sequence + 1 : 1;
+    const uint64_t rows = apart ? 2 * (uint64_t)s->sequence + 1 : 1;
     return bp_size_mul(rows, bp_size_mul(sizeof(float), (uint64_t)s->head_width));
+}
+
+uint64_t bp_attention_backward_plain(const void *scalars, const uint8_t *dtypes)
+{
+    return plain_bytes(scalars, halves(dtypes));
+}
+
+uint64_t bp_attention_backward_over_plain(const void *scalars, const uint8_t *dtypes)
+{
+    (void)dtypes;
+    return plain_bytes(scalars, true);
 }
 
 static uint64_t decode_bytes(int64_t positions, int64_t width, const uint8_t *dtypes)

@@ -441,3 +441,7 @@ const bp_host_kernel BP_ISA(bp_attention_forward) = {bp_attention_forward_tasks,
 #define BP_BIASED(name)       BP_ISA(bp_##name)
 #define BP_BIASED_BYTES(name) bp_##name##_workspace
 #include "device/host/attention/attention_biased.h"
+
+#define BP_OVER(name)       BP_ISA(bp_##name)
+#define BP_OVER_BYTES(name) bp_##name##_workspace
+#include "device/host/attention/attention_over.h"

@@ -46,6 +46,7 @@ GRADIENTS = re.compile(r"backward|^batchnorm_sums$|_loss$|^cross_entropy(_column
                        r"^rotary$|^regroup$")
 # Rows with such names that have no formula of their own.
 WITHOUT = {
+    "attention_backward_over": "attention_backward in another place (test_attention_forms.c compares bits)",
     "distill_columns": "columns of what distill makes, by the same formula (test_distill.c compares bits)",
     "loss_sum": "a sum of losses, whose derivative is 1",
 }

@@ -54,6 +54,9 @@ static void test_products(void **state)
     assert_true(COST(attention_biased_backward, 1, .batch = 2, .sequence = 8, .heads = 3,
                      .kv_heads = 1, .head_width = 4)
                     .flops == 2.5 * all);
+    assert_true(COST(attention_backward_over, 1, .batch = 2, .sequence = 8, .heads = 3,
+                     .kv_heads = 1, .head_width = 4)
+                    .flops == 2.5 * all);
     assert_true(COST(attention_cross_forward, 1, .batch = 2, .sequence = 4, .keys = 16, .heads = 3,
                      .head_width = 4)
                     .flops == all);

@@ -125,6 +125,7 @@ static const require_row requires[] = {
     ROW(embedding_token_backward, sequence, 0, false),
     ROW(attention_forward, kv_heads, 0, false),
     ROW(attention_backward, kv_heads, 0, false),
+    ROW(attention_backward_over, kv_heads, 0, false),
     ROW(attention_decode, kv_heads, 0, false),
     ROW(attention_slots, kv_heads, 0, false),
     ROW(attention_sinks_decode, kv_heads, 0, false),

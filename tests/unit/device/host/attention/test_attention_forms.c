@@ -193,6 +193,32 @@ static void both_reference(both *b, const form_kernels *portable, bp_dtype type)
     free(rounded.x);
 }
 
+/* Backward over the place of qkv, a copy of it, within documents where there are starts. Leaves it
+ * in the place of d_qkv. */
+static void both_over(both *b, const form_kernels *kernels, bp_dtype type, const int32_t *starts)
+{
+    const int64_t rows = b->s.batch * b->s.sequence;
+    uint8_t dtypes[BP_OPERANDS_MAX];
+    float *deltas = malloc((size_t)(rows * b->s.heads) * sizeof(float));
+    bp_attention_backward_over_scalars scalars;
+    assert_non_null(deltas);
+    memset(dtypes, (int)type, sizeof dtypes);
+    memcpy(&scalars, &b->s, sizeof(scalars)); /* the same words */
+    const bp_attention_deltas_scalars of = {rows, b->s.heads, b->s.head_width};
+    const bp_attention_deltas_pointers d = {deltas, b->d_out.stored, b->out.stored};
+    const bp_host_call call = {&d, &of, dtypes, NULL, NULL};
+    (*kernels)[type][BP_KERNEL_attention_deltas]->run(&call, 0, (uint64_t)rows, 0);
+    memcpy(b->d_qkv.stored, b->qkv.stored, (size_t)b->qkv.count * bp_dtype_bytes(type));
+    bp_attention_backward_over_pointers p = {.qkv = b->d_qkv.stored,
+                                             .d_out = b->d_out.stored,
+                                             .delta = deltas,
+                                             .lse = b->lse.stored,
+                                             .starts = starts,
+                                             .step = &b->step};
+    run((*kernels)[type][BP_KERNEL_attention_backward_over], &p, &p.work, &scalars, type, 3);
+    free(deltas);
+}
+
 static void check_both(const bp_attention_forward_scalars *s, const int32_t *lengths, bp_dtype type)
 {
     form_kernels kernels;
@@ -206,9 +232,60 @@ static void check_both(const bp_attention_forward_scalars *s, const int32_t *len
             assert_rounded(&b.out, b.out.x, type);
             assert_rounded(&b.lse, b.lse.x, BP_F32);
             assert_rounded(&b.d_qkv, b.d_qkv.x, type);
+            if (s->causal && lengths == NULL) {
+                both_over(&b, (const form_kernels *)&kernels, type, NULL);
+                assert_rounded(&b.d_qkv, b.d_qkv.x, type);
+            }
         }
     }
     both_free(&b);
+}
+
+/* Over documents: what attention_packed_backward of the same form leaves elsewhere. */
+/* verifies layers-51.a56a */
+static void over_documents(void **unused)
+{
+    (void)unused;
+    static const bp_attention_forward_scalars s = {2, 70, 4, 2, 17, 1, 9, 0.2, 0.3, 20, 1.5};
+    int32_t starts[140];
+    form_kernels kernels;
+    state = 5;
+    for (int i = 0; i < 140; i++) {
+        const int at = i % 70;
+        starts[i] = at < 33 ? 0 : at < 34 ? 33 : at < 60 ? 34 : -1;
+    }
+    for (int type = BP_F32; type <= BP_F16; type++) {
+        both b = both_make(&s, NULL, (bp_dtype)type);
+        for (uint32_t form = 0; form < BP_HOST_ISAS; form++) {
+            if (!bp_host_isa_runs(form)) {
+                continue;
+            }
+            bp_host_isa_kernels(form, kernels);
+            bp_attention_packed_forward_pointers f = {.out = b.out.stored,
+                                                      .lse = b.lse.stored,
+                                                      .qkv = b.qkv.stored,
+                                                      .starts = starts,
+                                                      .step = &b.step};
+            run(kernels[type][BP_KERNEL_attention_packed_forward], &f, &f.work, &s, (bp_dtype)type,
+                3);
+            void *right = malloc((size_t)b.qkv.count * 4);
+            assert_non_null(right);
+            bp_attention_packed_backward_pointers p = {.d_qkv = right,
+                                                       .d_out = b.d_out.stored,
+                                                       .qkv = b.qkv.stored,
+                                                       .out = b.out.stored,
+                                                       .lse = b.lse.stored,
+                                                       .starts = starts,
+                                                       .step = &b.step};
+            run(kernels[type][BP_KERNEL_attention_packed_backward], &p, &p.work, &s, (bp_dtype)type,
+                3);
+            both_over(&b, (const form_kernels *)&kernels, (bp_dtype)type, starts);
+            assert_memory_equal(b.d_qkv.stored, right,
+                                (size_t)b.qkv.count * bp_dtype_bytes((bp_dtype)type));
+            free(right);
+        }
+        both_free(&b);
+    }
 }
 
 /* verifies device-1.6909 */
@@ -339,11 +416,9 @@ static void decode(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward_and_backward),
-        cmocka_unit_test(backward_in_blocks),
-        cmocka_unit_test(a_workspace_of_blocks),
-        cmocka_unit_test(a_workspace_of_rows),
-        cmocka_unit_test(decode),
+        cmocka_unit_test(forward_and_backward), cmocka_unit_test(backward_in_blocks),
+        cmocka_unit_test(over_documents),       cmocka_unit_test(a_workspace_of_blocks),
+        cmocka_unit_test(a_workspace_of_rows),  cmocka_unit_test(decode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
