@@ -165,8 +165,10 @@ static void maps_are_of_one_space_each(void **state)
         (void)end_output();
         has("host arena", far != 0);
         begin_output();
-        assert_int_equal(listing_page(&out.text, &plan, "hand", "how", NULL), BP_OK);
+        const char *notes = far != 0 ? "kept <here>" : "";
+        assert_int_equal(listing_page(&out.text, &plan, "hand", "how", notes, NULL), BP_OK);
         (void)end_output();
+        has("<h2>Beside this map</h2>\n<pre>\nkept &lt;here&gt;</pre>", far != 0);
         has("<h2>host arena</h2>", far != 0);
         has("<p>curve</p>", false);
         has("<p class=\"sub\">how</p>", true);
