@@ -46,6 +46,24 @@ expect 4 'two.tsv:1: the table has two columns that could be the label' train "$
 [[ ! -e $work/x ]]
 check $? "none of these made the output directory"
 
+# true and false are two classes by Python's names, as pandas writes them into a table: the same run. They are no numbers.
+printf 'text,label\na,True\nb,False\nc,True\n' >"$work/truth.csv"
+printf '{"text": "a", "label": true}\n{"text": "b", "label": false}\n{"text": "c", "label": true}\n' >"$work/truth.jsonl"
+for task in '' '--task classification'; do
+    for form in csv jsonl; do
+        # shellcheck disable=SC2086
+        run train --model tiny-bert $task --max-seq-length 8 --max-steps 2 --json --quiet --data "$work/truth.$form" \
+            --output-dir "$work/by.$form$task"
+        json state_digest >"$work/$form.digest"
+    done
+    [[ -s $work/csv.digest ]] && cmp -s "$work/csv.digest" "$work/jsonl.digest"
+    check $? "true and false: as a table has them ${task:-by the data}" "$out$err"
+    grep -q '"label2id": {"False": 0, "True": 1}' "$work/by.jsonl$task/config.json"
+    check $? "and by their names in the model ${task:-by the data}" "$(cat "$work/by.jsonl$task/config.json")"
+done
+expect 2 'found regression, expected classification' train --model tiny-bert --task regression --max-seq-length 8 --max-steps 2 \
+    --data "$work/truth.jsonl" --output-dir "$work/x"
+
 # Any of several classes, and a number.
 printf '{"text": "a", "label": [0, 2]}\n{"text": "b", "label": []}\n{"text": "c", "label": 1}\n' >"$work/any.jsonl"
 expect 0 '"steps": 3' train "${common[@]}" --task multi-label-classification --num-labels 3 --data "$work/any.jsonl" \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Chat templates: filters, what may follow |. */
+#include <math.h>
 #include <string.h>
 
 #include "core/base/number.h"
@@ -189,6 +190,32 @@ static int filter_order(const bp_jinja_value *a, const bp_jinja_value *b, bool c
     return (a->count > b->count) - (a->count < b->count);
 }
 
+/* Whether a character of several bytes is of a script without case: signs of Latin-1, Hebrew,
+ * Arabic, scripts of India, punctuation, Chinese, Japanese, Korean, and pictures. */
+static bool filter_caseless(unsigned char lead, unsigned char next)
+{
+    return lead == 0xc2 || (lead >= 0xd7 && lead <= 0xe0) || (lead == 0xe2 && next <= 0x83) ||
+           (lead >= 0xe3 && lead <= 0xe9) || (lead >= 0xeb && lead <= 0xed) ||
+           (lead == 0xf0 && next >= 0x9f);
+}
+
+/* Values that are compared without case must have none beyond ASCII. */
+static bp_status filter_check_case(bp_jinja_room *room, const bp_jinja_value *values,
+                                   uint32_t count)
+{
+    for (uint32_t k = 0; k < count; k++) {
+        const unsigned char *text = (const unsigned char *)values[k].is.text;
+        for (uint32_t i = 0; values[k].kind == BP_JINJA_STRING && i < values[k].count; i++) {
+            const unsigned char next = i + 1 < values[k].count ? text[i + 1] : 0;
+            if (text[i] >= 0xc0 && !filter_caseless(text[i], next)) {
+                return bp_jinja_refuse(room->error, "upper and lower case are there of ASCII only",
+                                       NULL);
+            }
+        }
+    }
+    return BP_OK;
+}
+
 static bool filter_flag(const bp_jinja_arguments *arguments, uint32_t place, const char *name)
 {
     const bp_jinja_value *flag = bp_jinja_argument(arguments, place, name);
@@ -199,6 +226,9 @@ static bool filter_flag(const bp_jinja_arguments *arguments, uint32_t place, con
 static bp_status filter_sort_by(bp_jinja_room *room, bp_jinja_value *items, bp_jinja_value *keys,
                                 uint32_t count, bool cased, bool falls)
 {
+    if (!cased && count > 1) {
+        BP_TRY(filter_check_case(room, keys, count));
+    }
     for (uint32_t i = 1; i < count; i++) {
         const bp_jinja_value item = items[i], key = keys[i];
         uint32_t k = i;
@@ -251,6 +281,9 @@ static bp_status filter_unique(bp_jinja_room *room, const bp_jinja_value *x,
     const bool cased = filter_flag(arguments, 0, "case_sensitive");
     BP_TRY(bp_jinja_parts(room, x, &parts));
     BP_TRY(bp_jinja_list_new(room, parts.count, &items, to));
+    if (!cased && parts.count > 1) {
+        BP_TRY(filter_check_case(room, parts.is.items, parts.count));
+    }
     for (uint32_t i = 0; i < parts.count; i++) {
         const bp_jinja_value *part = &parts.is.items[i];
         bool known = false;
@@ -300,17 +333,112 @@ static bp_status filter_replace(bp_jinja_room *room, const bp_jinja_value *x,
     return bp_jinja_replace_call(room, &text, arguments, to);
 }
 
+/* The digits of a text as Python's int and float take them: blanks around, a sign, and single
+ * underscores between digits. *length becomes what is left; false: it is too long, or no such text.
+ */
+enum { NUMBER_ROOM = 400 };
+
+static bool filter_blank(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static bool filter_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool filter_plain(const bp_jinja_value *x, char to[NUMBER_ROOM], uint32_t *length)
+{
+    const char *text = x->is.text;
+    uint32_t from = 0, end = x->count, n = 0;
+    for (; from < end && filter_blank(text[from]); from++) {
+    }
+    for (; end > from && filter_blank(text[end - 1]); end--) {
+    }
+    if (end - from >= NUMBER_ROOM) {
+        return false;
+    }
+    for (uint32_t i = from; i < end; i++) {
+        const bool between =
+            i > from && i + 1 < end && filter_digit(text[i - 1]) && filter_digit(text[i + 1]);
+        if (text[i] == '_' && !between) {
+            return false;
+        }
+        if (text[i] != '_' && !(i == from && text[i] == '+')) {
+            to[n++] = text[i];
+        }
+    }
+    *length = n;
+    return !(n > 0 && to[0] == '-' && from < end && text[from] == '+');
+}
+
+/* A number as Python writes one but JSON does not: zeros in front, no digit before or behind the
+ * point. Lets the shape of JSON be in `to`; false: it is none. */
+static bool filter_real(const bp_jinja_value *x, bp_number *number)
+{
+    char plain[NUMBER_ROOM], shaped[NUMBER_ROOM + 2];
+    uint32_t length, n = 0, i = 0;
+    if (!filter_plain(x, plain, &length)) {
+        return false;
+    }
+    if (i < length && plain[i] == '-') {
+        shaped[n++] = plain[i++];
+    }
+    const bool digits = i < length && filter_digit(plain[i]);
+    for (; i + 1 < length && plain[i] == '0' && filter_digit(plain[i + 1]); i++) {
+    }
+    if (!digits && i + 1 < length && plain[i] == '.' && filter_digit(plain[i + 1])) {
+        shaped[n++] = '0';
+    }
+    for (; i < length; i++) {
+        shaped[n++] = plain[i];
+        if (plain[i] == '.' && digits && !(i + 1 < length && filter_digit(plain[i + 1]))) {
+            shaped[n++] = '0';
+        }
+        if (n > NUMBER_ROOM) {
+            return false;
+        }
+    }
+    return bp_number_parse(shaped, n, number) == BP_OK;
+}
+
+/* A word that Python's float takes beside numbers: an infinity, or not a number. */
+static bool filter_word(const bp_jinja_value *x, double *real)
+{
+    static const char *const words[] = {"inf", "infinity", "nan"};
+    char plain[NUMBER_ROOM];
+    uint32_t length;
+    if (!filter_plain(x, plain, &length)) {
+        return false;
+    }
+    const uint32_t sign = length > 0 && plain[0] == '-' ? 1 : 0;
+    for (size_t w = 0; w < sizeof words / sizeof words[0]; w++) {
+        uint32_t i = sign;
+        const char *word = words[w];
+        for (; i < length && *word != '\0' && (plain[i] | 0x20) == *word; i++) {
+            word++;
+        }
+        if (i == length && *word == '\0' && length > sign) {
+            const double infinite = sign ? -HUGE_VAL : HUGE_VAL;
+            *real = w == 2 ? (double)NAN : infinite;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bp_status filter_int(bp_jinja_room *room, const bp_jinja_value *x,
                             const bp_jinja_arguments *arguments, bp_jinja_value *to)
 {
     const bp_jinja_value *otherwise = bp_jinja_argument(arguments, 0, "default");
     bp_number number;
     double real;
-    (void)room;
     *to = otherwise != NULL ? *otherwise : bp_jinja_int(0);
+    (void)room;
     if (x->kind == BP_JINJA_STRING) {
-        if (bp_number_parse(x->is.text, x->count, &number) == BP_OK && number.real < 1e15 &&
-            number.real > -1e15) {
+        if (filter_real(x, &number) &&
+            (number.integer || (number.real < 1e15 && number.real > -1e15))) {
             *to = bp_jinja_int(number.integer ? number.i64 : (int64_t)number.real);
         }
     } else if (x->kind == BP_JINJA_INT) {
@@ -331,9 +459,11 @@ static bp_status filter_float(bp_jinja_room *room, const bp_jinja_value *x,
     (void)room;
     if (x->kind != BP_JINJA_STRING) {
         is = bp_jinja_number(x, &real.is.real);
-    } else if (bp_number_parse(x->is.text, x->count, &number) == BP_OK) {
+    } else if (filter_real(x, &number)) {
         real.is.real = number.real;
         is = true;
+    } else {
+        is = filter_word(x, &real.is.real);
     }
     *to = !is && otherwise != NULL ? *otherwise : real;
     return BP_OK;

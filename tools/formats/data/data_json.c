@@ -147,6 +147,12 @@ static bp_status take_label(line *l)
     if (event.kind == BP_JSON_ARRAY_BEGIN && several) {
         return take_list(l);
     }
+    if (documents->labels == BP_LABELS_CLASS &&
+        (event.kind == BP_JSON_TRUE || event.kind == BP_JSON_FALSE)) {
+        /* classes by Python's names of them, as in a table that pandas wrote */
+        const char *name = event.kind == BP_JSON_TRUE ? "True" : "False";
+        return bp_documents_label(documents, l->reader, name, strlen(name), &l->label);
+    }
     if (event.kind != BP_JSON_NUMBER && event.kind != BP_JSON_TEXT) {
         return bp_json_refuse(&l->json, "the label is neither a number nor a name");
     }

@@ -77,6 +77,68 @@ static void named_templates_write_what_the_published_ones_do(void **state)
     assert_int_equal(play_file("tests/golden/chat/named.jsonl", true), 98);
 }
 
+/* What int and float make of texts, without and with a default: Python's answers
+ * (transformers 5.24's renderer). */
+/* verifies formats-14.5095 */
+static void numbers_of_texts(void **state)
+{
+    static const char *const rows[][2] = {
+        {"\"0x1f\"", "0 0.0 7 d"},
+        {"\"1e3\"", "1000 1000.0 1000 1000.0"},
+        {"\"1_000\"", "1000 1000.0 1000 1000.0"},
+        {"\" 12 \"", "12 12.0 12 12.0"},
+        {"\"12abc\"", "0 0.0 7 d"},
+        {"\"+5\"", "5 5.0 5 5.0"},
+        {"\"-7.9\"", "-7 -7.9 -7 -7.9"},
+        {"\"1_000.5\"", "1000 1000.5 1000 1000.5"},
+        {"\"inf\"", "0 inf 7 inf"},
+        {"\"-Infinity\"", "0 -inf 7 -inf"},
+        {"\"nan\"", "0 nan 7 nan"},
+        {"\"1.\"", "1 1.0 1 1.0"},
+        {"\".5\"", "0 0.5 0 0.5"},
+        {"\".\"", "0 0.0 7 d"},
+        {"\"-.5\"", "0 -0.5 0 -0.5"},
+        {"\"1__0\"", "0 0.0 7 d"},
+        {"\"_1\"", "0 0.0 7 d"},
+        {"\"1_\"", "0 0.0 7 d"},
+        {"\"\"", "0 0.0 7 d"},
+        {"\"5.\"", "5 5.0 5 5.0"},
+        {"\"\\t8\\n\"", "8 8.0 8 8.0"},
+        {"\"0b11\"", "0 0.0 7 d"},
+        {"\"1e-3\"", "0 0.001 0 0.001"},
+        {"\"-0\"", "0 -0.0 0 -0.0"},
+        {"\"+-5\"", "0 0.0 7 d"},
+        {"\"007.50\"", "7 7.5 7 7.5"},
+        {"\"--5\"", "0 0.0 7 d"},
+        {"\"1._5\"", "0 0.0 7 d"},
+        {"\"00\"", "0 0.0 0 0.0"},
+        {"\"1e+2\"", "100 100.0 100 100.0"},
+        {"\"1.e2\"", "100 100.0 100 100.0"},
+        {"\"- 5\"", "0 0.0 7 d"},
+        {"\"infinit\"", "0 0.0 7 d"},
+        {"\"0_0\"", "0 0.0 0 0.0"},
+        {"\"5e\"", "0 0.0 7 d"},
+        {"\"9223372036854775807\"",
+         "9223372036854775807 9.223372036854776e+18 9223372036854775807 9.223372036854776e+18"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[256];
+        bp_jinja_value none;
+        size_t length;
+        const char *x = rows[i][0];
+        sprintf(text, "{{ %s | int }} {{ %s | float }} {{ %s | int(7) }} {{ %s | float('d') }}", x,
+                x, x, x);
+        jinja_fixture_start(&jinja_fixture.room, JINJA_ROOM);
+        assert_int_equal(bp_jinja_dict_new(&jinja_fixture.room, 0, &none), BP_OK);
+        assert_int_equal(jinja_fixture_render(text, strlen(text), &none, &length), BP_OK);
+        jinja_fixture.text[length] = '\0';
+        if (strcmp(jinja_fixture.text, rows[i][1]) != 0) {
+            fail_msg("%s: %s, right is %s", x, jinja_fixture.text, rows[i][1]);
+        }
+    }
+}
+
 /* What filters make of their arguments; the answers are those of transformers 5.24's renderer. */
 /* verifies formats-14.5095 */
 static void arguments_of_filters(void **state)
@@ -91,6 +153,13 @@ static void arguments_of_filters(void **state)
         {"{{ [{'a': 2}, {'a': 1}] | sort(attribute='a') }}", "[{'a': 1}, {'a': 2}]"},
         {"{{ ['a', 'B', 'A'] | unique | list }}", "['a', 'B']"},
         {"{{ ['A', 'a'] | unique(true) | list }}", "['A', 'a']"},
+        {"{{ ['\xe6\x97\xa5', 'a', '\xe4\xb8\xad'] | sort | join }}", "a\xe4\xb8\xad\xe6\x97\xa5"},
+        {"{{ ['\xe2\x80\x93' 'b', '\xe2\x80\x93' 'B'] | unique | list | length }}", "1"},
+        {"{{ ['\xc3\x89', '\xc3\xa9'] | unique(true) | list | length }}", "2"},
+        {"{{ ['\xc3\x89'] | sort | join }}", "\xc3\x89"},
+        {"{{ ['\xc3\x89', '\xc3\xa9'] | unique | list }}", NULL}, /* case of ASCII only */
+        {"{{ ['\xc3\x89', 'a'] | sort }}", NULL},
+        {"{{ {'\xd0\x96': 1, 'a': 2} | dictsort }}", NULL},
         {"{{ 'h\xc3\xa9llo' | reverse }}", "oll\xc3\xa9h"},
         {"{{ 'x' | int(5) }}{{ 'q' | float(1.5) }}{{ 'x' | int(default=3) }}", "51.53"},
         {"{{ 'a\n\nb\n' | indent(2, true, true) }}.", "  a\n  \n  b\n  ."},
@@ -400,6 +469,7 @@ int main(void)
         cmocka_unit_test(named_templates_write_what_the_published_ones_do),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(what_jinja_refuses_may_have_an_answer),
+        cmocka_unit_test(numbers_of_texts),
         cmocka_unit_test(arguments_of_filters),
         cmocka_unit_test(damaged_templates_end),
         cmocka_unit_test(directories_have_templates),
