@@ -17,7 +17,8 @@ further one begins, and the report names how many are left to another night. End
 build/mutation-requirements/report.txt has each fault.
 
   mutate_requirements.py [REQUIREMENT..]   all, or these
-  mutate_requirements.py check             only looks whether every line of the lists is in the code, once
+  mutate_requirements.py check             only looks whether every line of the lists, and of mutation.survivors, is in the
+                                           code, once
   mutate_requirements.py figures           what the last runs saw, as a table
   mutate_requirements.py keep              adds to the lists what the last runs drew and the cases saw, the others as open
   EACH=6 SEED=2026-11-30 MINUTES=60 WORKERS=2 ..
@@ -400,6 +401,19 @@ def found_again(bench, lists, problems):
                                 "moved away, choose another fault for it")
 
 
+def survivors_again(problems):
+    """The lines of mutation.survivors, of all faults that mutate.py knows."""
+    names = {}
+    for fault in mutate.listed():
+        path = fault.split(":")[0]
+        if path not in names:
+            text = open(path, encoding="utf-8").read() if os.path.isfile(path) else ""
+            names[path] = [m.name for place in mutate.collect(path, text) for m in place[4]]
+        count = names[path].count(fault)
+        if count != 1:
+            problems.append(f"{mutate.LISTED}: found {count} places in the code for {fault}, expected one")
+
+
 def draw(requirement, candidates, count):
     """`count` of the candidates: of each kind in turn those that hash lowest."""
     order = {k: sorted((m for m in candidates if m.what == k),
@@ -505,8 +519,16 @@ def save(outcomes):
 def figures():
     with open(f"{OUT}/outcomes.json", encoding="utf-8") as file:
         kept = json.load(file)
-    groups = {}
+    # What survived and has got a line since counts as what that line has.
+    lists, groups = read_lists([]), {}
     for name, k in kept.items():
+        reasons = {f: kind for f, kind, _, _ in lists.get(name, [])}
+        for line in k["lines"]:
+            found = re.match(r"survived \w+ (\S+ `.*?` => `.*?`)$", line)
+            kind = reasons.get(found[1], "") if found else ""
+            if kind:
+                k["counts"]["survived"] -= 1
+                k["counts"]["open" if kind == "open" else "justified"] = k["counts"].get("open" if kind == "open" else "justified", 0) + 1
         row = groups.setdefault(name.rsplit("-", 1)[0], dict.fromkeys(("n", "faults", "none") + STATES, 0))
         row["n"] += 1
         row["none"] += bool(k["why"])
@@ -529,6 +551,8 @@ def main():
     problems = []
     lists = read_lists(problems)
     found_again(bench, lists, problems)
+    if asked == ["check"]:
+        survivors_again(problems)
     for problem in problems:
         print(problem)
     if asked == ["check"]:

@@ -18,7 +18,7 @@ count() { # RC NAME [TEXT]
 
 # Lines of the lists that have moved away are named where they are changed, not on another night.
 out=$(tests/assurance/mutate_requirements.py check 2>&1)
-count $? "every line of tests/assurance/faults is in the code, once" "$out"
+count $? "every line of tests/assurance/faults and mutation.survivors is in the code, once" "$out"
 
 tree=$work/tree
 mkdir -p "$tree"/{core,tests/unit/core,tests/assurance/requirements,build/release/{core,tests/unit/core}}
@@ -141,6 +141,9 @@ refuses 'sum.faults:2: sum-1 does not name core/other.c' 'FAULTS sum-1' '  core/
 refuses 'is listed twice' 'FAULTS sum-1' '  core/sum.c:sum_within `a + b` => `a - b`' '  core/sum.c:sum_within `a + b` => `a - b`'
 refuses 'sum.faults:2: found core/sum.c:sum_within' 'FAULTS sum-1' '  core/sum.c:sum_within `a + b` => `a - b` because: so'
 refuses 'sum-1 has a list already' 'FAULTS sum-1' '  core/sum.c:sum_within `a + b` => `a - b`' 'FAULTS sum-1'
+echo 'core/sum.c:sum_within `a - b` => `a + b` same: so' >"$tree/tests/assurance/mutation.survivors"
+refuses 'mutation.survivors: found 0 places in the code for core/sum.c:sum_within `a - b`' ''
+echo '# none' >"$tree/tests/assurance/mutation.survivors"
 sed -i 's/    return sum;/    sum = a + b;\n    return sum;/; s/int sum = a + b;/int sum;\n    sum = a + b;/' "$tree/core/sum.c"
 refuses 'found 2 places in the code for core/sum.c:sum_within `sum = a + b`' 'FAULTS sum-1' '  core/sum.c:sum_within `sum = a + b` => `sum = a - b`'
 
