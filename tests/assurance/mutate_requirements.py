@@ -54,6 +54,7 @@ MINUTES = float(os.environ.get("MINUTES", "60"))
 WORKERS = int(os.environ.get("WORKERS", "2"))
 SLOW = int(os.environ.get("SLOW", "20"))        # seconds of the processor that the cases of a program may take
 SPENT = float(os.environ.get("SPENT", "60"))    # seconds of the processor for the new faults of a requirement
+LENGTH = 160  # characters of an expression at most that is drawn: a longer one is changed too often to be found again
 LINKER = ["-fuse-ld=lld"] if shutil.which("ld.lld") else []
 PROGRAMS = bool(os.environ.get("PROGRAMS"))
 QUICK = 3.0  # seconds of the processor: what takes longer does not run against faults of another requirement
@@ -456,7 +457,7 @@ def judge(bench, requirement, listed, excused):
     faults = {m.name: m for s in own for m in s.faults if len(s.named(m.name)) == 1}
     wanted = [(faults[f], kind, why) for f, kind, why, _ in listed if f in faults]
     have = {f for f, _, _, _ in listed}
-    reached = [m for m in faults.values() if m.name not in have and any(e.reached[bench.number(m)] for e in good)]
+    reached = [m for m in faults.values() if m.name not in have and len(m.old) <= LENGTH and any(e.reached[bench.number(m)] for e in good)]
     each = sum(e.seconds for e in good) + 0.05
     fresh = draw(requirement, reached, min(EACH, max(1, int(SPENT / each))))
     if not reached and not wanted:
@@ -488,7 +489,7 @@ def keep(bench, lists):
         have = [f[0] for f in lists.get(name, [])]
         for line in outcome["lines"]:
             found = re.match(r"(?:seen|survived) \w+ (\S+ `.*?` => `.*?`)", line)
-            if found and found[1] not in have and found[1].split(":")[0] in bench.sources and len(bench.sources[found[1].split(":")[0]].named(found[1])) == 1:
+            if found and found[1] not in have and found[1].index("` => `") < 2 * LENGTH and found[1].split(":")[0] in bench.sources and len(bench.sources[found[1].split(":")[0]].named(found[1])) == 1:
                 lines.setdefault(name, []).append(found[1] + (" open: no case sees it" if line[1] == "u" else ""))
     groups = {}
     for name in lines:
