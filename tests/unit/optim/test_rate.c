@@ -118,6 +118,19 @@ static void test_cosine_with_restarts(void **state)
     assert_near(bp_rate_cosine_with_restarts(&four, 64), 0.0);
 }
 
+/* transformers' get_inverse_sqrt_schedule: 1 / sqrt((step + t - warmup) / t), t the steps of
+ * warmup, or 10,000 where there are none. */
+/* verifies optim-4.eab5 */
+static void test_inverse_sqrt(void **state)
+{
+    (void)state;
+    const bp_rate_options none = {.learning_rate = 1.0},
+                          one = {.learning_rate = 1.0, .warmup_steps = 1};
+    assert_true(bp_rate_inverse_sqrt(&none, 30000) == 0.5);
+    assert_true(bp_rate_inverse_sqrt(&one, 4) == 0.5);
+    assert_true(bp_rate_inverse_sqrt(&one, 1) == 1.0);
+}
+
 /* verifies optim-4.eab5 */
 static void test_warmup_stable_decay(void **state)
 {
@@ -179,11 +192,9 @@ static void test_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_constant),
-        cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_cosine),
-        cmocka_unit_test(test_cosine_with_restarts),
-        cmocka_unit_test(test_warmup_stable_decay),
+        cmocka_unit_test(test_constant),     cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_cosine),       cmocka_unit_test(test_cosine_with_restarts),
+        cmocka_unit_test(test_inverse_sqrt), cmocka_unit_test(test_warmup_stable_decay),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
