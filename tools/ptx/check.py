@@ -27,8 +27,10 @@ import compile as ptx
 # 255 bytes. What follows the sums of a product on tensor cores is there once for each form, 217 KB, so that a thread has
 # 6 to 20 instructions for four sums where it had 133 to 410 (docs/figures/gpu-slots.md). Hopper's attention without loops
 # over a thread's two rows, 30 KB: 29 instructions for a score where it had 40. Labels that are
-# chances: 78 bytes.
-TOTAL_MOST = (12 << 17) + 800078
+# chances: 78 bytes. On Hopper sums become 16-bit elements before they go by shared memory, without loops over a tile's
+# pieces, 135 KB: 5, 9, 14 and 45 instructions for four sums, plain, with bias, added and with GELU, where it had 10, 14,
+# 24 and 117.
+TOTAL_MOST = (12 << 17) + 935478
 PARAMETERS_MOST = 4352
 GPUS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 # The .version of a target's texts: what the oldest driver that a target asks for takes (target.c).
@@ -55,6 +57,12 @@ FORBIDDEN = (
     (r"%(?:clock|clock64|globaltimer|smid|nsmid|warpid)\b", "it says where and when a kernel runs"),
     (r"\bnanosleep\b", "no kernel waits for another block"),
 )
+
+
+# Where a result rounded to bfloat16 cannot show what the GPU's approximation was: GELU (gelu_bfloat.h), with an error
+# of 2^-21 at every bfloat16 number, by tests/unit/device/cuda/test_gelu.c.
+APPROXIMATE = ("matmul_16", "quantised_16", "matmul_hopper")
+APPROXIMATE_LINE = re.compile(r"(?:ex2|rcp)\.approx\.ftz\.f32 ")
 
 
 def parameters(line_list):
@@ -99,6 +107,8 @@ def check_text(row, text):
                 yield "%s: %s takes more than %d bytes" % (name, kernel, PARAMETERS_MOST)
         if LOCAL.match(line) and kernel not in LOCAL_ALLOWED:
             yield "%s:%d: %s has local memory: %s" % (name, number, kernel, line)
+        if name in APPROXIMATE and APPROXIMATE_LINE.match(line):
+            continue
         for pattern, reason in FORBIDDEN if ANY_FORBIDDEN.search(line) else ():
             if re.search(pattern, line):
                 yield "%s:%d: %s: %s" % (name, number, line, reason)

@@ -104,7 +104,7 @@ class Code:
     def after(self, i):
         """Where the instruction may lead."""
         op, kind = self.ops[i], self.kind(i)
-        guarded = op.startswith("@") or kind.startswith("BRA.U") or " UP" in op or " !UP" in op
+        guarded = op.startswith("@") or kind.startswith(("BRA.U", "BRA.DIV")) or " UP" in op or " !UP" in op
         ways = list(self.target.get(i, ()))
         ends = kind.startswith(("EXIT", "BRX", "RET")) or (kind.startswith("BRA") and ways)
         if (not ends or guarded) and i + 1 < len(self.ops) and not (
@@ -189,11 +189,87 @@ def disassemble(ptxas, nvdisasm, row, gpu):
     return codes, facts, warnings
 
 
+def tile_loop(code):
+    """The loop over tiles of a product by wgmma whose sums go out by stmatrix: (its first
+    instruction behind the sums, its last); None: there is none."""
+    loops = code.loops()
+    tiles = [loop for loop in loops if code.count(code.within(loop), "STSM") and
+             code.count(range(loop[0], loop[1] + 1), "HGMMA")]
+    if not tiles:
+        return None
+    first, last = max(tiles, key=lambda loop: loop[1] - loop[0])
+    a, b = max((loop for loop in loops if first < loop[0] and loop[1] < last and
+                code.count(range(loop[0], loop[1] + 1), "HGMMA")), key=lambda loop: loop[1])
+    ways = [j for i in range(a, b + 1) for j in code.after(i) if b < j <= last]
+    return min(ways), last
+
+
+def straight(code):
+    """The forms that go out without a loop of their own: stores of eight elements of which each leads
+    to the next; name -> as ends() has it."""
+    made, tile = {}, tile_loop(code)
+    if not tile:
+        return made
+    start, last = tile
+    inside = list(range(start, last + 1))
+    small = [loop for loop in code.loops() if start < loop[0] and loop[1] < last]
+    groups = []
+    for i in inside: # a form's stores follow each other; those of another cannot be reached
+        if not code.kind(i).startswith("STG.E.128") or any(a <= i <= b for a, b in small):
+            continue
+        if groups and code.way(groups[-1][-1], i, inside, longest=True):
+            groups[-1].append(i)
+        else:
+            groups.append([i])
+    for group in groups:
+        if len(group) < 8 or not code.count(range(group[0], group[-1]), "STSM"):
+            continue
+        name = "adds" if code.count(range(group[0], group[-1]), "LDSM") else "plain"
+        for word, longest in ((name, False), (name + " with bias", True)):
+            ways = [code.way(a, b, inside if longest else set(inside), longest=longest)
+                    for a, b in zip([start] + group, group + [last])]
+            if None in ways:
+                continue
+            per = 1 / (2 * len(group))
+            piece = (ways[4][0], ways[4][1]) # the first piece is among what there is once a tile
+            loop = [per * (sum(way[k] for way in ways[1:-1]) - (len(ways) - 2) * (k == 0) + piece[k])
+                    for k in (0, 1)]
+            once = [per * (ways[0][k] + ways[-1][k] - piece[k]) for k in (0, 1)]
+            figures = loop + [0, 0] + once
+            better = max if longest else min
+            made[word] = better(made.get(word, figures), figures)
+    return made
+
+
+def around_pieces(code, loop, outer, longest):
+    """What is around an innermost loop, in the loop over pieces of 32 sums of a thread, and once a
+    tile of 192: instructions and clocks for four sums, of each."""
+    a, b = outer
+    inside = list(range(a, b + 1))
+    tile = tile_loop(code)
+
+    def way(start, end):
+        return code.way(start, end, inside if longest else set(inside), longest=longest)
+
+    to = way(a, loop[0])
+    ways = [found for found in (way(j, b) for i in code.within(loop) for j in code.after(i)
+                                if not loop[0] <= j <= loop[1]) if found]
+    if not to or not ways:
+        return 0, 0, 0, 0
+    back = min(ways)
+    once = (0, 0)
+    if tile:
+        every = set(range(tile[0], tile[1] + 1))
+        once = tuple(x + y for x, y in zip(code.way(tile[0], a, every), code.way(b, tile[1], every)))
+    return (to[0] - 1 + back[0]) / 8, (to[1] + back[1]) / 8, once[0] / 48, once[1] / 48
+
+
 def ends(code):
     """The forms in which a product's sums go out: the innermost loops that read sums from shared
     memory in fours and store 16-bit elements eight at a time; name -> per four sums, instructions
-    and clocks, with what is around them."""
-    made = {}
+    and clocks: in the loop, around it, and once a tile. With a bias the longest way counts, without
+    one the shortest."""
+    made = straight(code)
     loops = code.loops()
     for loop in loops:
         inside = code.within(loop)
@@ -204,26 +280,17 @@ def ends(code):
         packs = code.count(inside, "F2FP.BF16")
         if lds == 0 or packs == 0 or code.count(inside, "STG.E.128", "STG.E.64") == 0 or code.count(inside, "HGMMA", "HMMA"):
             continue
-        sums = (code.count(inside, "LDS.64") * 2 or code.count(inside, "STG.E.128") * 8 or
-                code.count(inside, "LDS.128") * 4)
-        name = "gelu" if fma > sums else "adds" if code.count(inside, "LDG") else "plain"
         outer = [(a, b) for a, b in loops if a < loop[0] and b > loop[1] and
-                 code.count(range(a, b), "STS.128") >= 8]
-        around = (0, 0) # where there is no loop over pieces of a tile it is not counted
-        if outer:
-            a, b = max(outer)
-            body = set(range(a, b + 1))
-            to, back = code.way(a, loop[0], body), None
-            exits = [j for i in inside for j in code.after(i) if j not in inside]
-            ways = [way for way in (code.way(j, b, body) for j in exits) if way]
-            back = min(ways) if ways else None
-            if to and back:
-                around = (to[0] - 1 + back[0], to[1] + back[1])
+                 code.count(range(a, b), "STSM") >= 4 and not code.count(range(a, b), "HGMMA")]
+        sums = (code.count(inside, "LDS.64") * 2 or
+                code.count(inside, "LDS.128") * (8 if outer else 4))
+        name = "gelu" if code.count(inside, "MUFU") >= sums else "adds" if code.count(inside, "LDG") else "plain"
         short = code.way(loop[0], loop[1], set(inside))
         long = code.way(loop[0], loop[1], inside, longest=True)
-        for word, way in ((name, short), (name + " with bias", long)):
-            figures = [4 / sums * way[0], 4 / sums * way[1], around[0] / 8, around[1] / 8]
-            better = max if "bias" in word else min
+        for word, way, longest in ((name, short, False), (name + " with bias", long, True)):
+            around = around_pieces(code, loop, min(outer, key=lambda l: l[1] - l[0]), longest) if outer else (0, 0, 0, 0)
+            figures = [4 / sums * way[0], 4 / sums * way[1], *around]
+            better = max if longest else min
             made[word] = better(made.get(word, figures), figures)
     return made
 
@@ -327,12 +394,13 @@ all of these compilers to no spills, no warning, registers that fit, and to the 
 ## What follows the sums of a product
 
 Instructions of a thread for four sums are those in the innermost loop and around it. Around is counted where a loop
-goes through pieces of a tile (-: there is none). A scheduler of a multiprocessor issues one a clock.
-Clocks are those of one warp alone, with what the compiler makes it wait. Commit
+goes through pieces of a tile; where nothing is a loop, all pieces count as one. What there is once a tile is by
+itself: of tiles of 256 x 192, and of 128 x 128 of the quantised ones. A scheduler of a multiprocessor issues one a
+clock. Clocks are those of one warp alone, with what the compiler makes it wait. Commit
 072d79fc had 133 to 410 instructions for four sums.
 
-| module | kernel | form | loop | around | together | clocks |
-|---|---|---|---|---|---|---|
+| module | kernel | form | loop | around | together | once a tile | clocks |
+|---|---|---|---|---|---|---|---|
 %s
 
 ## Attention on Hopper
@@ -368,9 +436,9 @@ def write(path, pairs, nvdisasm, rows):
         known[2] += sum(fact[1] for fact in facts.values())
         known[3] += len(warnings)
         for code in codes if version == newest else ():
-            ends_rows += ["| %s | %s | %s | %.1f | %s | %.1f | %.0f |" % (
+            ends_rows += ["| %s | %s | %s | %.1f | %s | %.1f | %s | %.0f |" % (
                 row["name"], code.name, name, f[0], "%.1f" % f[2] if f[2] else "-", f[0] + f[2],
-                f[1] + f[3]) for name, f in ends(code).items()]
+                "%.1f" % f[4] if f[4] else "-", f[1] + f[3] + f[5]) for name, f in ends(code).items()]
             if scores(code):
                 score_rows.append("| %s | %.1f | %.1f |" % (code.name, *scores(code)))
             loops = ", ".join("%d of %d" % loop for loop in mainloops(code))
@@ -397,7 +465,8 @@ def show(pairs, nvdisasm, rows):
             if scores(code):
                 print("    %.1f instructions and %.1f clocks for a score" % scores(code))
             for name, figures in ends(code).items():
-                print("    %s: %.1f and %.1f instructions for four sums" % (name, figures[0], figures[2]))
+                print("    %s: %.1f, %.1f around and %.1f once a tile for four sums" % (
+                    name, figures[0], figures[2], figures[4]))
 
 
 def main():

@@ -173,28 +173,20 @@ BP_DEVICE void sums_panel(uint32_t right, uint32_t lay, const float sum[64])
 }
 
 /* The warpgroup's 64 rows in a form, which is a constant as half is, by way of shared memory. */
-BP_DEVICE void sums_end(const bp_rows *r, const float sum[64], uint32_t form, bool half)
+BP_DEVICE void sums_end(const bp_rows *r, float sum[64], uint32_t form, bool half)
 {
     const bp_product *p = r->p;
+    const bp_shorts s = bp_shorts_at(r);
     const bp_rows_place at = bp_rows_first(r);
     const bp_rows_other o = bp_rows_others(p);
     const uint64_t pitch = p->ldc * 8; /* bytes of four rows */
-    const uint32_t group = threadIdx.x / GROUP, copy = r->out + ROWS_BIAS + group * 1024;
-    unsigned char *to = (unsigned char *)p->c + (at.row * p->ldc + at.column) * 2;
-    if (o.biased) {
-        bp_rows_bias(r, copy, 1 + group);
+    unsigned char *const to = (unsigned char *)p->c + (at.row * p->ldc + at.column) * 2;
+    unsigned char *const row[4] = {to, to + pitch, to + 2 * pitch, to + 3 * pitch};
+    __syncwarp(); /* what was there before is read */
+    if (form == ROWS_ADDS) {
+        bp_shorts_fetch(&s, row, o.added, at.left > 0);
     }
-#pragma unroll 1
-    for (uint32_t right = 0; right < TILE; right += 64) {
-        const uint32_t bias = copy + (right + threadIdx.x % 8 * 8) * 4;
-        sums_panel(right, bp_rows_to(r->out), sum);
-        if (right < at.left && form == ROWS_GELU) {
-            bp_rows_make_gelu(at.from, to, pitch, &o, bias, half);
-        } else if (right < at.left) {
-            bp_rows_make(at.from, to, pitch, &o, bias, form, half);
-        }
-        to += 128;
-    }
+    bp_shorts_end(&s, r, sum, TILE / 64, row, at.left, &o, 0, form, half);
 }
 
 /* Everything that has no form of its own, floats too. */
@@ -207,7 +199,7 @@ BP_DEVICE void sums_end_edge(const bp_rows *r, const float sum[64])
     }
 }
 
-BP_DEVICE void sums_finish(const bp_rows *r, const float sum[64])
+BP_DEVICE void sums_finish(const bp_rows *r, float sum[64])
 {
     const bool half = bp_rows_half(r->p);
     if (r->form == ROWS_PLAIN && half) {

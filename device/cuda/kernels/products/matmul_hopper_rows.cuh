@@ -6,6 +6,7 @@
 
 #include "device/cuda/kernels/products/hopper.cuh"
 #include "device/cuda/kernels/products/matmul_rows.cuh"
+#include "device/cuda/kernels/async.cuh"
 
 /* A warp's 16 rows of 64 columns, on their way out by shared memory. A unit is what four lanes have
  * of a row, the row eight further and eight columns: 16 floats, as wgmma leaves them. The pitches
@@ -16,6 +17,11 @@
 #define ROWS_PITCH (4 * WARP_PITCH)       /* from warpgroup to warpgroup */
 #define ROWS_BIAS  (2 * ROWS_PITCH * 4u)  /* bytes of two warpgroups, and behind them their bias */
 #define ROWS_BYTES (ROWS_BIAS + 2 * 1024) /* of all, for at most 256 columns */
+
+/* In the same place what are 16-bit elements already: 16 rows of 64 columns, and behind them those
+ * that are added. The pitch keeps what eight lanes read or write at once in different banks. */
+#define SHORT_PITCH 144u               /* bytes, from row to row */
+#define SHORT_ADDED (16 * SHORT_PITCH) /* where those that are added begin */
 
 /* The thread's lane, asked for each time: what is known to stay the same is kept in a register, of
  * which the sums leave few. */
@@ -54,76 +60,12 @@ BP_DEVICE void bp_rows_two(uint32_t from, float x[2])
                  : "memory");
 }
 
-/* Eight columns of a row, and of that eight further. */
-BP_DEVICE void bp_rows_take(uint32_t from, float above[8], float below[8])
-{
-#pragma unroll
-    for (uint32_t i = 0; i < 8; i += 2) {
-        asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                     : "=f"(above[i]), "=f"(above[i + 1]), "=f"(below[i]), "=f"(below[i + 1])
-                     : "r"(from + 8 * i)
-                     : "memory");
-    }
-}
-
 BP_DEVICE void bp_rows_four(uint32_t from, float x[4])
 {
     asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
                  : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])
                  : "r"(from)
                  : "memory");
-}
-
-/* A warp's rows, all of which there are, and all of the thread's eight columns, whose bias is at
- * `bias` in shared memory; form and half are constants. `pitch`: bytes of four rows. */
-BP_DEVICE void bp_rows_make(uint32_t from, unsigned char *to, uint64_t pitch,
-                            const bp_rows_other *o, uint32_t bias, uint32_t form, bool half)
-{
-    const uint32_t end = from + 2 * 4 * LINE_PITCH * 4;
-#pragma unroll 1
-    while (from != end) {
-        float above[8], below[8], b[4];
-        bp_rows_take(from, above, below);
-        if (o->biased) {
-#pragma unroll
-            for (uint32_t e = 0; e < 8; e++) {
-                if (e % 4 == 0) {
-                    bp_rows_four(bias + e * 4, b);
-                }
-                above[e] += b[e % 4];
-                below[e] += b[e % 4];
-            }
-        }
-        bp_eight_end(to, o, above, form, half);
-        bp_eight_end(to + 2 * pitch, o, below, form, half);
-        from += 4 * LINE_PITCH * 4;
-        to += pitch;
-    }
-}
-
-BP_DEVICE void bp_rows_make_gelu(uint32_t from, unsigned char *to, uint64_t pitch,
-                                 const bp_rows_other *o, uint32_t bias, bool half)
-{
-#pragma unroll 1
-    for (uint32_t turn = 0; turn < 4; turn++) {
-        float v[8], b[4];
-#pragma unroll
-        for (uint32_t i = 0; i < 8; i += 2) {
-            bp_rows_two(from + 8 * i, v + i);
-        }
-        if (o->biased) {
-#pragma unroll
-            for (uint32_t e = 0; e < 8; e++) {
-                if (e % 4 == 0) {
-                    bp_rows_four(bias + e * 4, b);
-                }
-                v[e] += b[e % 4];
-            }
-        }
-        bp_eight_end(to, o, v, ROWS_GELU, half);
-        from += turn == 1 ? 8 - 4 * LINE_PITCH * 4 : 4 * LINE_PITCH * 4; /* rows 0, 4, 8, 12 */
-        to += pitch;
-    }
 }
 
 /* `to`: the thread's first float, of rows `pitch` apart; `count`: columns from there on. */
@@ -205,23 +147,24 @@ BP_DEVICE void bp_rows_edge(const bp_rows *r, uint32_t below, uint32_t right)
                       r->columns - right);
 }
 
-/* The bias of a tile's columns to shared memory, by the threads of a warpgroup. */
+/* The bias of a tile's columns to shared memory, by the threads of a warpgroup: of 16 columns in
+ * the order of the lanes that have them, four a lane. */
 BP_DEVICE void bp_rows_bias(const bp_rows *r, uint32_t to, uint32_t barrier)
 {
     const uint32_t form = bp_rows_half(r->p) ? BP_HALF : BP_BFLOAT;
     bp_group_sync(barrier, 128); /* what was there before is read */
 #pragma unroll 1
-    for (uint32_t i = threadIdx.x % 128; i < r->columns; i += 128) {
+    for (uint32_t i = threadIdx.x % 128; i < (r->columns + 63) / 64 * 64; i += 128) {
         const uint64_t column = (uint64_t)r->column + i;
         const float x = column < r->p->n ? bp_get_as(r->p->bias, column, form) : 0.0f;
-        asm volatile("st.shared.f32 [%0], %1;" ::"r"(to + i * 4), "f"(x) : "memory");
+        const uint32_t place = i / 16 * 16 + i % 8 / 2 * 4 + i / 8 % 2 * 2 + i % 2;
+        asm volatile("st.shared.f32 [%0], %1;" ::"r"(to + place * 4), "f"(x) : "memory");
     }
     bp_group_sync(barrier, 128);
 }
 
-/* The thread's place in a tile: its first sums, and its columns that there are. */
+/* The thread's place in a tile: its columns that there are, and its first row. */
 typedef struct bp_rows_place {
-    uint32_t from;
     uint32_t left;
     uint64_t row;
     uint64_t column;
@@ -231,11 +174,184 @@ BP_DEVICE bp_rows_place bp_rows_first(const bp_rows *r)
 {
     const uint32_t thread = bp_rows_thread(), warp = thread / BP_WARP, lane = thread % BP_WARP;
     const uint32_t all = (uint32_t)bp_least(r->columns, r->p->n - r->column);
-    const uint32_t from = warp * WARP_PITCH + lane / 8 * LINE_PITCH + lane % 8 * UNIT_PITCH;
-    const bp_rows_place at = {r->out + from * 4, all > lane % 8 * 8 ? all - lane % 8 * 8 : 0,
+    const bp_rows_place at = {all > lane % 8 * 8 ? all - lane % 8 * 8 : 0,
                               (uint64_t)r->row + bp_rows_warp(r, warp) + lane / 8,
                               (uint64_t)r->column + lane % 8 * 8};
     return at;
+}
+
+/* Where the thread reads the floats that its warp has laid out. */
+BP_DEVICE uint32_t bp_rows_from(uint32_t out)
+{
+    const uint32_t thread = bp_rows_thread(), lane = thread % BP_WARP;
+    return out +
+           (thread / BP_WARP * WARP_PITCH + lane / 8 * LINE_PITCH + lane % 8 * UNIT_PITCH) * 4;
+}
+
+/* Addresses of 16-bit elements, for a thread. */
+typedef struct bp_shorts {
+    uint32_t lay;  /* its line of four matrices */
+    uint32_t row;  /* its eight elements of a row */
+    uint32_t bias; /* that of its columns */
+    bool biased;
+} bp_shorts;
+
+BP_DEVICE bp_shorts bp_shorts_at(const bp_rows *r)
+{
+    const uint32_t thread = bp_rows_thread(), lane = thread % BP_WARP, warp = thread / BP_WARP;
+    const uint32_t out = r->out + warp * (WARP_PITCH * 4);
+    const uint32_t copy = r->out + ROWS_BIAS + thread / 128 * 1024;
+    const bp_shorts s = {out + lane % 16 * SHORT_PITCH + lane / 16 * 16,
+                         out + lane / 8 * SHORT_PITCH + lane % 8 * 16, copy + lane % 4 * 16,
+                         r->p->bias != NULL};
+    if (s.biased) {
+        bp_rows_bias(r, copy, 1 + thread / 128);
+    }
+    return s;
+}
+
+/* The bias of 64 columns from `right` on to a thread's sums of 16 rows. */
+BP_DEVICE void bp_shorts_bias(const bp_shorts *s, uint32_t right, float sum[32])
+{
+    if (s->biased) {
+#pragma unroll
+        for (uint32_t i = 0; i < 32; i += 8) {
+            float b[4];
+            bp_rows_four(s->bias + right * 4 + i * 8, b);
+#pragma unroll
+            for (uint32_t e = 0; e < 8; e++) {
+                sum[i + e] += b[e / 4 * 2 + e % 2];
+            }
+        }
+    }
+}
+
+/* Four words of a row; and a line of four matrices, as a product leaves them. */
+BP_DEVICE uint4 bp_shorts_row(uint32_t from)
+{
+    uint4 v;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(from)
+                 : "memory");
+    return v;
+}
+
+BP_DEVICE void bp_shorts_lay(const bp_shorts *s, const float sum[32], bool half)
+{
+#pragma unroll
+    for (uint32_t i = 0; i < 32; i += 8) {
+        asm volatile(
+            "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(s->lay +
+                                                                                     4 * i),
+            "r"(bp_pair(sum[i], sum[i + 1], half)), "r"(bp_pair(sum[i + 2], sum[i + 3], half)),
+            "r"(bp_pair(sum[i + 4], sum[i + 5], half)), "r"(bp_pair(sum[i + 6], sum[i + 7], half))
+            : "memory");
+    }
+}
+
+/* The thread's eight elements of each of its four rows of 64 columns, those that are added, begin
+ * to come; those of columns that are not there are 0. */
+BP_DEVICE void bp_shorts_fetch(const bp_shorts *s, unsigned char *const row[4], int64_t by,
+                               bool there)
+{
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++) {
+        bp_copy_async16(s->row + SHORT_ADDED + i * 4 * SHORT_PITCH, row[i] + by, there ? 16 : 0);
+    }
+    bp_copy_commit();
+}
+
+/* They are added to the thread's sums. */
+BP_DEVICE void bp_shorts_add(const bp_shorts *s, float sum[32], bool half)
+{
+    bp_copy_wait(0);
+    __syncwarp();
+#pragma unroll
+    for (uint32_t i = 0; i < 32; i += 8) {
+        uint32_t added[4];
+        bp_matrix(added, s->lay + SHORT_ADDED + 4 * i);
+#pragma unroll
+        for (uint32_t e = 0; e < 4; e++) {
+            float other[2];
+            bp_pair_widen(added[e], half, other);
+            sum[i + 2 * e] += other[0];
+            sum[i + 2 * e + 1] += other[1];
+        }
+    }
+    __syncwarp();
+}
+
+/* GELU of eight elements of a row, which `before` bytes further are kept. */
+BP_DEVICE void bp_shorts_gelu_eight(uint32_t from, unsigned char *to, const bp_rows_other *o,
+                                    bool half)
+{
+    const uint4 kept = bp_shorts_row(from);
+    float v[8];
+    if (o->kept) {
+        *(uint4 *)(to + o->before) = kept;
+    }
+    bp_eight_widen(&kept, half, v);
+    if (half) {
+        bp_gelu4(v);
+        bp_gelu4(v + 4);
+    } else {
+#pragma unroll
+        for (uint32_t e = 0; e < 8; e++) {
+            v[e] = bp_gelu_bfloat_inline(v[e]);
+        }
+    }
+    bp_eight_store(to, v, half);
+}
+
+/* The same of the thread's four rows of 64 columns, `pitch` bytes apart. */
+BP_DEVICE void bp_shorts_gelu(const bp_shorts *s, unsigned char *to, uint64_t pitch,
+                              const bp_rows_other *o, bool half)
+{
+    unsigned char *next = to + pitch;
+#pragma unroll 1
+    for (uint32_t from = s->row; from != s->row + 16 * SHORT_PITCH; from += 8 * SHORT_PITCH) {
+        bp_shorts_gelu_eight(from, to, o, half);
+        bp_shorts_gelu_eight(from + 4 * SHORT_PITCH, next, o, half);
+        to += 2 * pitch;
+        next += 2 * pitch;
+    }
+}
+
+/* Sums of a warp's 16 rows and of `panels` times 64 columns, in fours of rows from row[0] on,
+ * become elements; form, half and panels are constants. What is added to the next panel comes
+ * beside the work on this one, and what is added to the next block's first, which is `next` bytes
+ * further, beside that on the last (0: there is none). */
+BP_DEVICE void bp_shorts_end(const bp_shorts *s, const bp_rows *r, float *sum, uint32_t panels,
+                             unsigned char *const row[4], uint32_t left, const bp_rows_other *o,
+                             int64_t next, uint32_t form, bool half)
+{
+#pragma unroll
+    for (uint32_t panel = 0; panel < panels; panel++) {
+        const uint32_t right = panel * 64;
+        if (panel > 0 && right >= r->columns) {
+            break;
+        }
+        bp_shorts_bias(s, right, sum + right / 2);
+        if (form == ROWS_ADDS) {
+            bp_shorts_add(s, sum + right / 2, half);
+            const bool last = panel + 1 == panels || right + 64 >= r->columns;
+            if (!last || next != 0) {
+                bp_shorts_fetch(s, row, last ? o->added + next : o->added + 2 * right + 128,
+                                left > (last ? 0 : right + 64));
+            }
+        } else {
+            __syncwarp(); /* what was there before is read: a warp reads what it wrote itself */
+        }
+        bp_shorts_lay(s, sum + right / 2, half);
+        __syncwarp();
+        if (left > right) {
+#pragma unroll
+            for (uint32_t i = 0; i < 4; i++) {
+                *(uint4 *)(row[i] + 2 * right) = bp_shorts_row(s->row + i * 4 * SHORT_PITCH);
+            }
+        }
+    }
 }
 
 #endif

@@ -259,34 +259,78 @@ BP_DEVICE void piece_lay(uint32_t piece, uint32_t lay, const float sum[SHAPED_SU
     __syncwarp();
 }
 
-/* The warpgroup's sums of a tile in a form, which is a constant as half is, in pieces by way of
- * shared memory, row by row. */
-BP_DEVICE void shaped_end(const bp_shaped *w, const bp_rows *r, const float sum[SHAPED_SUMS],
-                          const float more[SHAPED_SUMS], uint32_t form, bool half)
+/* The warpgroup's sums of a tile in a form, which is a constant as half is, by way of shared
+ * memory, row by row. */
+BP_DEVICE void shaped_end(const bp_shaped *w, const bp_rows *r, float sum[SHAPED_SUMS],
+                          float more[SHAPED_SUMS], uint32_t form, bool half)
 {
     const bp_product *p = w->p;
+    const bp_shorts s = bp_shorts_at(r);
     const bp_rows_place at = bp_rows_first(r);
     const bp_rows_other o = bp_rows_others(p);
     const uint64_t pitch = p->ldc * 8; /* bytes of four rows */
-    const uint32_t lay = bp_rows_to(r->out);
-    unsigned char *to = (unsigned char *)p->c + (at.row * p->ldc + at.column) * 2;
-    const uint32_t group = threadIdx.x / GROUP, copy = r->out + ROWS_BIAS + group * 1024;
-    if (o.biased) {
-        bp_rows_bias(r, copy, 1 + group);
+    unsigned char *const to = (unsigned char *)p->c + (at.row * p->ldc + at.column) * 2;
+    unsigned char *row[4] = {to, to + pitch, to + 2 * pitch, to + 3 * pitch};
+    const int64_t next = w->rows == 2 ? (int64_t)(16 * pitch) : 0;
+    __syncwarp(); /* what was there before is read */
+    if (form == ROWS_ADDS) {
+        bp_shorts_fetch(&s, row, o.added, at.left > 0);
     }
+    bp_shorts_end(&s, r, sum, SHAPED_SUMS / 32, row, at.left, &o, next, form, half);
+    if (w->rows == 2) {
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++) {
+            row[i] += next;
+        }
+        bp_shorts_end(&s, r, more, SHAPED_SUMS / 32, row, at.left, &o, 0, form, half);
+    }
+}
+
+/* A piece's sums with their bias to shared memory, as 16-bit elements. */
+BP_DEVICE void piece_lay_shorts(const bp_shorts *s, float sum[32], uint32_t right, bool half)
+{
+    bp_shorts_bias(s, right, sum);
+    bp_shorts_lay(s, sum, half);
+}
+
+/* The same with GELU, in pieces, so that it is there once. */
+BP_DEVICE void shaped_end_gelu(const bp_shaped *w, const bp_rows *r, float sum[SHAPED_SUMS],
+                               float more[SHAPED_SUMS], bool half)
+{
+    const bp_product *p = w->p;
+    const bp_shorts s = bp_shorts_at(r);
+    const bp_rows_place at = bp_rows_first(r);
+    const bp_rows_other o = bp_rows_others(p);
+    const uint64_t pitch = p->ldc * 8; /* bytes of four rows */
+    unsigned char *to = (unsigned char *)p->c + (at.row * p->ldc + at.column) * 2;
 #pragma unroll 1
     for (uint32_t right = 0; right < w->columns; right += 64) {
-        const bool there = right < at.left;
-        const uint32_t bias = copy + (right + threadIdx.x % 8 * 8) * 4;
 #pragma unroll 1
         for (uint32_t block = 0; block < w->rows; block++) {
-            /* what adds has no register left for it */
-            piece_lay(right / 32 + block, form == ROWS_ADDS ? bp_rows_to(r->out) : lay, sum, more);
-            unsigned char *row = to + (block == 0 ? 0 : 16 * pitch);
-            if (there && form == ROWS_GELU) {
-                bp_rows_make_gelu(at.from, row, pitch, &o, bias, half);
-            } else if (there) {
-                bp_rows_make(at.from, row, pitch, &o, bias, form, half);
+            __syncwarp(); /* what was there before is read */
+            switch (right / 32 + block) {
+            case 0:
+                piece_lay_shorts(&s, sum, 0, half);
+                break;
+            case 1:
+                piece_lay_shorts(&s, more, 0, half);
+                break;
+            case 2:
+                piece_lay_shorts(&s, sum + 32, 64, half);
+                break;
+            case 3:
+                piece_lay_shorts(&s, more + 32, 64, half);
+                break;
+            case 4:
+                piece_lay_shorts(&s, sum + 64, 128, half);
+                break;
+            default:
+                piece_lay_shorts(&s, more + 64, 128, half);
+                break;
+            }
+            __syncwarp();
+            if (right < at.left) {
+                bp_shorts_gelu(&s, to + (block == 0 ? 0 : 16 * pitch), pitch, &o, half);
             }
         }
         to += 128;
@@ -299,6 +343,7 @@ BP_DEVICE void shaped_end_floats(const bp_shaped *w, const bp_rows *r, const flo
 {
     const bool adds = w->p->splits == 1 && (w->p->flags & BP_ACCUMULATE) != 0;
     const bp_rows_place at = bp_rows_first(r);
+    const uint32_t from = bp_rows_from(r->out);
     uint64_t pitch;
     float *to = bp_rows_floats(w->p, &pitch);
     to += at.row * pitch + at.column;
@@ -307,7 +352,7 @@ BP_DEVICE void shaped_end_floats(const bp_shaped *w, const bp_rows *r, const flo
         const uint32_t right = piece / 2 * 64;
         piece_lay(piece, bp_rows_to(r->out), sum, more);
         if (right < at.left) {
-            bp_rows_make_floats(at.from, to + piece % 2 * 64 * pitch + right, pitch, adds,
+            bp_rows_make_floats(from, to + piece % 2 * 64 * pitch + right, pitch, adds,
                                 at.left - right);
         }
     }
@@ -323,8 +368,8 @@ BP_DEVICE void shaped_end_edge(const bp_shaped *w, const bp_rows *r, const float
     }
 }
 
-BP_DEVICE void shaped_finish(const bp_shaped *w, const bp_rows *r, const float sum[SHAPED_SUMS],
-                             const float more[SHAPED_SUMS])
+BP_DEVICE void shaped_finish(const bp_shaped *w, const bp_rows *r, float sum[SHAPED_SUMS],
+                             float more[SHAPED_SUMS])
 {
     const bool half = bp_rows_half(w->p);
     if (r->form == ROWS_EDGE) {
@@ -340,9 +385,9 @@ BP_DEVICE void shaped_finish(const bp_shaped *w, const bp_rows *r, const float s
     } else if (r->form == ROWS_ADDS) {
         shaped_end(w, r, sum, more, ROWS_ADDS, false);
     } else if (half) {
-        shaped_end(w, r, sum, more, ROWS_GELU, true);
+        shaped_end_gelu(w, r, sum, more, true);
     } else {
-        shaped_end(w, r, sum, more, ROWS_GELU, false);
+        shaped_end_gelu(w, r, sum, more, false);
     }
 }
 

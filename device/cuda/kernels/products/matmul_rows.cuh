@@ -8,6 +8,21 @@
 #include "device/cuda/kernels/products/matmul.cuh"
 #include "device/cuda/kernels/products/tensor.cuh"
 
+/* 2^u and 1 / d, approximately: numbers below the smallest normal one are 0. */
+BP_DEVICE float bp_gelu_power(float u)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(u));
+    return y;
+}
+
+BP_DEVICE float bp_gelu_reciprocal(float d)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(d));
+    return y;
+}
+
 #define inline __forceinline__ __device__
 #include "device/cuda/kernels/products/gelu_bfloat.h"
 #undef inline
@@ -48,22 +63,16 @@ BP_DEVICE bool bp_rows_half(const bp_product *p)
 BP_DEVICE void bp_eight_widen(const uint4 *from, bool half, float x[8])
 {
     const uint4 v = *from;
-    const uint32_t bits[8] = {v.x & 0xffff, v.x >> 16, v.y & 0xffff, v.y >> 16,
-                              v.z & 0xffff, v.z >> 16, v.w & 0xffff, v.w >> 16};
-    bp_widen4(bits, half ? BP_HALF : BP_BFLOAT, x);
-    bp_widen4(bits + 4, half ? BP_HALF : BP_BFLOAT, x + 4);
+    bp_pair_widen(v.x, half, x);
+    bp_pair_widen(v.y, half, x + 2);
+    bp_pair_widen(v.z, half, x + 4);
+    bp_pair_widen(v.w, half, x + 6);
 }
 
 BP_DEVICE void bp_eight_store(void *to, const float x[8], bool half)
 {
     *(uint4 *)to = make_uint4(bp_pair(x[0], x[1], half), bp_pair(x[2], x[3], half),
                               bp_pair(x[4], x[5], half), bp_pair(x[6], x[7], half));
-}
-
-BP_DEVICE void bp_eight_round(float x[8], bool half)
-{
-    bp_round4(half ? BP_HALF : BP_BFLOAT, x);
-    bp_round4(half ? BP_HALF : BP_BFLOAT, x + 4);
 }
 
 /* What is added to the sums beside the bias, and where they go before GELU: bytes from c on. */
@@ -83,33 +92,8 @@ BP_DEVICE bp_rows_other bp_rows_others(const bp_product *p)
     return o;
 }
 
-/* Eight sums of one row with their bias, of 16-bit elements, to `to`; form and half are constants.
+/* Four sums of one row, of 16-bit elements, with their bias, to `to`; form and half are constants.
  */
-BP_DEVICE void bp_eight_end(unsigned char *to, const bp_rows_other *o, float v[8], uint32_t form,
-                            bool half)
-{
-    if (form == ROWS_ADDS) {
-        float other[8];
-        bp_eight_widen((const uint4 *)(to + o->added), half, other);
-#pragma unroll
-        for (uint32_t e = 0; e < 8; e++) {
-            v[e] += other[e];
-        }
-    }
-    if (form == ROWS_GELU) {
-        if (o->kept) {
-            bp_eight_store(to + o->before, v, half);
-        }
-        bp_eight_round(v, half); /* as it is kept, or would be */
-#pragma unroll
-        for (uint32_t e = 0; e < 8; e++) {
-            v[e] = half ? bp_gelu_inline(v[e]) : bp_gelu_bfloat_inline(v[e]);
-        }
-    }
-    bp_eight_store(to, v, half);
-}
-
-/* Four of them, and their bias is in registers. */
 BP_DEVICE void bp_four_end(unsigned char *to, const bp_rows_other *o, float v[4],
                            const float bias[4], uint32_t form, bool half)
 {

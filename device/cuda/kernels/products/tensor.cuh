@@ -79,6 +79,20 @@ BP_DEVICE uint32_t bp_pair(float x, float y, bool half)
     return half ? u : v;
 }
 
+/* Such a pair as floats; half is a constant. */
+BP_DEVICE void bp_pair_widen(uint32_t pair, bool half, float x[2])
+{
+    if (half) {
+        asm("{\n.reg .b16 u, v;\nmov.b32 {u, v}, %2;\n"
+            "cvt.f32.f16 %0, u;\ncvt.f32.f16 %1, v;\n}"
+            : "=f"(x[0]), "=f"(x[1])
+            : "r"(pair));
+    } else {
+        x[0] = bp_float_from_bits(pair << 16);
+        x[1] = bp_float_from_bits(pair & 0xffff0000u);
+    }
+}
+
 /* The parts of two floats that such elements hold exactly (turn 0), or what is left of them (1). */
 BP_DEVICE uint32_t bp_pair_part(float x, float y, uint32_t turn, bool half)
 {
