@@ -292,7 +292,9 @@ BP_DEVICE void forward(void *out, float *lse, const bp_attention *at, const bp_s
         advance_tile(score, state, &d, key);
         factor[0] = state[0].shrink;
         factor[1] = state[1].shrink;
-        tile_scale(sum, factor, wide);
+        if (__any_sync(BP_ALL_LANES, factor[0] != 1.0f || factor[1] != 1.0f)) {
+            tile_scale(sum, factor, wide); /* a row's largest score moved */
+        }
         tile_combine(sum, score, k + TILE_BYTES(wide), (d.flags & IS_HALF) != 0, wide);
         __syncthreads(); /* all are done with the stage */
         if (threadIdx.x == 0 && turn + STAGES < count) {

@@ -104,11 +104,17 @@ BP_DEVICE void slopes_apply(float ds[SCORES], const float e[SCORES], const desk 
 BP_DEVICE void gradients(float ds[SCORES], const float e[SCORES], const desk *d, const known *rows,
                          bool turned)
 {
+    if ((d->flags & IS_DROPS) != 0) {
+#pragma unroll
+        for (uint32_t i = 0; i < SCORES; i++) {
+            ds[i] *= kept_factor(e[i], d);
+        }
+    }
 #pragma unroll
     for (uint32_t i = 0; i < SCORES; i++) {
         uint32_t column = i / 4 * 8 + own_column() + i % 2;
         float delta = turned ? rows->all[ROWS + column] : rows->delta[i / 2 % 2];
-        ds[i] = (fabsf(e[i]) * (ds[i] * kept_factor(e[i], d) - delta)) * d->at->scale;
+        ds[i] = (fabsf(e[i]) * (ds[i] - delta)) * d->at->scale;
     }
     if ((d->flags & IS_CAPPED) != 0) {
         slopes_apply(ds, e, d, rows, turned);
@@ -259,7 +265,13 @@ BP_DEVICE void keys_add(float sum_k[64], float sum_v[64], desk *d, known *rows, 
     probabilities_tile(e, d, rows, query, d->first, true);
 #pragma unroll
     for (uint32_t i = 0; i < SCORES; i++) {
-        ds[i] = fabsf(e[i]) * kept_factor(e[i], d);
+        ds[i] = e[i];
+    }
+    if ((d->flags & IS_DROPS) != 0) {
+#pragma unroll
+        for (uint32_t i = 0; i < SCORES; i++) {
+            ds[i] = fabsf(e[i]) * kept_factor(e[i], d);
+        }
     }
     tile_combine(sum_v, ds, d_out, (d->flags & IS_HALF) != 0, wide);
     tile_scores(ds, k + TILE_BYTES(wide), d_out, (d->flags & IS_HALF) != 0, wide);
