@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Whisper as a directory: the loss and the likeliest tokens of transformers (tools/golden/speech.py), the same bits by any policy,
+# Whisper as a directory: the loss and the likeliest tokens of transformers (tools/golden/speech/folder.py), the same bits by any policy,
 # a word error rate that falls, also of what espeak-ng says, what is saved is read back, adapters, forms of data, what is refused.
 # Losses, gradients and steps: tests/golden/test_families_golden.c; spectra: tests/unit/tools/formats/audio.
 # verifies run-1.e4fa formats-76.dd33 formats-77.5e5a

@@ -395,7 +395,7 @@ static bp_status tokenise_hears(bp_tokenise *work, speech_prefix *prefix, data_s
     return BP_OK;
 }
 
-static void print_heard(const data_files *files, const data_set *set, const session *s)
+static void tokenise_say_heard(const data_files *files, const data_set *set, const session *s)
 {
     const char *name = files->data.source.name;
     if (set->speech == NULL || s->set->quiet) {
@@ -457,7 +457,7 @@ static bp_status tokenise(data_set *set, data_files *files, session *s)
     work.watch = bytes_of_all >= LONG_BYTES && !s->set->quiet ? say_advance : NULL;
     BP_TRY(tokenise_hears(&work, &prefix, set, s));
     BP_TRY(bp_tokenise_open(&work, &files->tokens));
-    print_heard(files, set, s);
+    tokenise_say_heard(files, set, s);
     BP_TRY(note_pairs(files, s));
     BP_TRY(note_texts(files, s));
     print_outcome(files, &work, s);

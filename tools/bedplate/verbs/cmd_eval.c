@@ -67,7 +67,7 @@ static void print_judged(const session *s, const predictions *made, double secon
 }
 
 /* What is written down of speech, and its words' errors; heard NULL: the model reads. */
-static void print_heard_json(output *out, const transcribed *heard)
+static void cmd_eval_heard_json(output *out, const transcribed *heard)
 {
     if (heard != NULL) {
         json_real(out, "wer", (double)heard->errors / (double)(heard->words > 0 ? heard->words : 1),
@@ -79,7 +79,7 @@ static void print_heard_json(output *out, const transcribed *heard)
     }
 }
 
-static void print_heard(output *out, const transcribed *heard)
+static void cmd_eval_heard(output *out, const transcribed *heard)
 {
     if (heard != NULL) {
         const double words = (double)(heard->words > 0 ? heard->words : 1);
@@ -107,7 +107,7 @@ static void cmd_eval_print(const session *s, const predictions *made, const tran
         data_task_json(&out, s);
         metric_list_json(&found, "", &out);
         predictions_json_more(made, task, "", &out);
-        print_heard_json(&out, heard);
+        cmd_eval_heard_json(&out, heard);
         json_count(&out, "tokens", tokens);
         if (predictions_are_made(&s->spec)) {
             json_count(&out, "rows", made->rows);
@@ -131,7 +131,7 @@ static void cmd_eval_print(const session *s, const predictions *made, const tran
             bp_text_string(&out.text, answers ? " windows" : rows && !words ? " rows" : " tokens");
         }
         metric_list_text(&found, &out.text);
-        print_heard(&out, heard);
+        cmd_eval_heard(&out, heard);
         bp_text_char(&out.text, '\n');
     }
     output_end(&out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Spectra against a sum in double over the definition, and against those of transformers' feature
- * extractor (tools/golden/speech.py). */
+ * extractor (tools/golden/speech/folder.py). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

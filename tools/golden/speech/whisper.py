@@ -10,7 +10,7 @@ tools/golden/families.py, with its config.json in the tensor `config`, and
   features  float32  (samples, frames, mels) spectra, which the class reads as (samples, mels, frames)
   greedy    int32    the likeliest tokens of the first sample, one after the other
 
-Run from the repository root: tools/golden/whisper.py (needs torch, transformers, peft, numpy, safetensors; written with torch
+Run from the repository root: tools/golden/speech/whisper.py (needs torch, transformers, peft, numpy, safetensors; written with torch
 2.15, transformers 5.24 and peft 0.21; some seconds on one core).
 """
 import json
@@ -22,7 +22,7 @@ import peft
 import torch
 import transformers
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import families  # noqa: E402
 
 

@@ -7,7 +7,7 @@ saves them; sounds with their texts (rows.jsonl, metadata.csv), and what transfo
   greedy   the likeliest ids of each sound behind the prefix, 12 at most, a line each
   features.safetensors  `features` (rows, frames, mels) of transformers' feature extractor
 
-Run from the repository root: tools/golden/speech.py (needs torch, transformers, tokenizers, safetensors, numpy; some seconds).
+Run from the repository root: tools/golden/speech/folder.py (needs torch, transformers, tokenizers, safetensors, numpy; some seconds).
 """
 import csv
 import json
