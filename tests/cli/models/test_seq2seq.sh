@@ -72,6 +72,9 @@ for more in 'encoder.*' 'decoder.*'; do
     check $? "$more frozen" "$out$err"
 done
 
+run bench step --model $golden --max-seq-length 8 --per-device-train-batch-size 2 --repeat 2
+check $code "a step is timed over made-up sources" "$out$err"
+
 # The two texts by the names that data sets have, in any order.
 digest=
 for names in "source target" "input target" "text summary" "prompt completion" "article highlights" "inputs targets"; do

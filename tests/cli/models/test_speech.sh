@@ -164,6 +164,9 @@ expect 4 'no such token.*<|fr|>' generate --model $golden --audio "$work/plain.w
 expect 2 'speech is read in fp32' train --model $golden --data $golden --bf16 --max-steps 1 --output-dir "$work/no"
 expect 2 'texts of speech are not packed' train --model $golden --data $golden --packing --max-steps 1 --output-dir "$work/no"
 
+run bench step --model $golden --max-seq-length 16 --per-device-train-batch-size 2 --repeat 2
+check $code "a step is timed over made-up spectra" "$out$err"
+
 # The whole path with words that a synthesiser says, at its own rate.
 if command -v espeak-ng >/dev/null; then
     mkdir "$work/said"

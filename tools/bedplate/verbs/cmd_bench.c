@@ -13,6 +13,7 @@
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/verbs/peak.h"
 #include "tools/bedplate/ranks/ranks.h"
+#include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/session/session.h"
 #include "tools/bedplate/app/commands.h"
 #include "tools/formats/family/family.h"
@@ -65,18 +66,39 @@ static void put_speeds_text(bp_text *text, const speeds *v)
 
 /* Tokens out of nowhere: spread over the vocabulary, or numbers from 0 to 1 for a model of numbers;
  * the same on every machine. */
-static bp_status made_up_tokens(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+static void made_up(uint32_t words, uint64_t first, uint32_t n, int32_t *to)
 {
-    const bp_spec *spec = source->context;
-    uint32_t words = spec->config.vocabulary;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t x = (first + i) * UINT64_C(0x9e3779b97f4a7c15);
         float number = (float)(x >> 40) * 0x1p-24f;
         memcpy(&to[i], &number, sizeof number);
         to[i] = words > 0 ? (int32_t)((x >> 33) % words) : to[i];
     }
+}
+
+static bp_status made_up_tokens(bp_source *source, uint64_t first, uint32_t n, int32_t *to)
+{
+    const bp_spec *spec = source->context;
+    made_up(spec->config.vocabulary, first, n, to);
     return BP_OK;
 }
+
+/* What a text is made of: tokens, or the numbers of a model that hears. */
+static bp_status made_up_split(const bp_feed *feed, bp_example *row, bp_example *source)
+{
+    *source = (bp_example){.first = row->first, .count = feed->source_tokens};
+    return BP_OK;
+}
+
+static bp_status made_up_source(const bp_feed *feed, const bp_example *from, uint32_t elements,
+                                int32_t *to)
+{
+    const bp_spec *spec = feed->source->context;
+    made_up(model_hears(&spec->config) ? 0 : spec->config.vocabulary, from->first, elements, to);
+    return BP_OK;
+}
+
+static const bp_feed_texts made_up_texts = {made_up_split, made_up_source};
 
 /* Rows for the tasks whose rows have labels. A label of bits is the number 0, and no class; an
  * answer is the whole row. */
@@ -112,6 +134,8 @@ static bp_feed made_up_feed(const bp_spec *spec, bp_source *source)
                     .vocabulary = spec->config.vocabulary,
                     .kind = bp_feed_labels(spec->config.task),
                     .class_weights = spec->class_weights,
+                    .texts = spec->source > 0 ? &made_up_texts : NULL,
+                    .source_tokens = spec->source,
                     .masking = {.probability = 0.15, .special = {-1, -1, -1, -1}},
                     .shuffle = true};
     if (spec->config.task >= BP_TASK_CLASSES) {
