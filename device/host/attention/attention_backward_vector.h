@@ -214,8 +214,8 @@ static void strip_rows(const backward_work *w, head *at, head_gradient *to, uint
     at->q = rows_of(s, s->q, place, count, &at->q_pitch, rows);
     to->out_pitch = out_pitch;
     to->d_out = rows_of(s, w->p->d_out, out, count, &to->out_pitch, rows + w->strip);
-    to->out_pitch = out_pitch;
     if (delta == NULL) {
+        to->out_pitch = out_pitch;
         to->out = rows_of(s, w->p->out, out, count, &to->out_pitch, rows + 2 * w->strip);
     }
     to->d_q = bp_attention_apart(s) ? rows + 3 * w->strip : (float *)s->d_q + place;
