@@ -278,11 +278,13 @@ static void place_gradients(block_run *run, const block_run *part, uint32_t inpu
 }
 
 /* The gradient of attention's output takes the place of that, of which only its products with it
- * are read later, where attention's backward can have them. */
+ * are read later, where attention's backward can have them. What forward kept stays as it is: with
+ * gradients that are released a second backward may read it. */
 static void place_over(block_run *run)
 {
     const bp_node *node = &run->block->node[run->block->chunk_until];
-    if (run->block->chunk_until > 0 && block_node_works(run, run->block->chunk_until) &&
+    const bool kept = (run->held & (value_bit(node->in[0]) | value_bit(node->out[0]))) != 0;
+    if (run->block->chunk_until > 0 && block_node_works(run, run->block->chunk_until) && !kept &&
         bp_attention_may_be_over(run->builder, &node->attention)) {
         run->deltas = bp_build_buffer(run->builder, BP_CLASS_WORKSPACE, BP_F32, run->builder->rows,
                                       node->attention.heads, "deltas");
