@@ -398,7 +398,7 @@ typedef struct bp_spec {
 
     /* Which activations stay until backward; kind 0: all of them. */
     bp_policy policy;
-    /* Tokens of a micro-batch that the norms and the MLP of a block compute at a time
+    /* Tokens of a micro-batch that all of a block but attention computes at a time
      * (layers/blocks/block_chunks.h), forward and, from their input again, backward; no bit of a
      * result changes on the host; 0, or at least a micro-batch's: all of them. */
     uint32_t sequence_chunk;

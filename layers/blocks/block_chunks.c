@@ -60,7 +60,7 @@ static uint32_t count_bits(uint32_t mask)
 }
 
 /* Where chunks begin among the last nodes alone. */
-static void find_last(bp_block *block, const block_masks *masks, uint64_t rows)
+static void chunks_find_last(bp_block *block, const block_masks *masks, uint64_t rows)
 {
     uint32_t least = 2;
     for (uint32_t i = block->nodes; i-- > 0 && by_rows(block->node[i].kind);) {
@@ -85,8 +85,8 @@ static bool before_by_rows(const bp_builder *builder, const bp_node *node)
 /* The attention node between two runs of nodes that work row by row, the latter of which reads what
  * it makes and the block's input alone, and so begins right behind it; 0: there is none. Values
  * packed in 8 bits are read as they were packed, all rows at once. */
-static uint32_t find_between(const bp_builder *builder, const bp_block *block,
-                             const block_masks *masks)
+static uint32_t chunks_find_between(const bp_builder *builder, const bp_block *block,
+                                    const block_masks *masks)
 {
     uint32_t at = 0;
     while (at < block->nodes && before_by_rows(builder, &block->node[at])) {
@@ -119,8 +119,8 @@ void block_chunks_find(const bp_builder *builder, bp_block *block)
         return;
     }
     block_masks_of(block, &masks);
-    find_last(block, &masks, rows);
-    block->chunk_until = find_between(builder, block, &masks);
+    chunks_find_last(block, &masks, rows);
+    block->chunk_until = chunks_find_between(builder, block, &masks);
     if (block->chunk_until > 0) {
         block->chunk_first = block->chunk_until + 1;
         block->chunk_rows = rows;

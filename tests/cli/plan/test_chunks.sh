@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # --sequence-chunk through the program: equal bits for every chunk, whatever else is chosen, in fewer bytes; what
 # is refused.
-# verifies layers-51.a56a
+# verifies layers-51.f5f9
 . "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 400; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
@@ -58,6 +58,18 @@ same 13 "${llama[@]}" --bf16 --virtual-ranks 2 --gradient-accumulation-steps 2
 same 13 "${llama[@]}" --virtual-ranks 2 --fabric threads:2 --gradient-accumulation-steps 2 --shard parameters
 same 13 "${llama[@]}" --bf16 --gradient-accumulation-steps 2 --offload "file:$work/tier:64MB" \
     --offload-what weights,states,gradients,checkpoints --gradient-checkpointing full
+for policy in full sqrt; do
+    same '7 13' "${llama[@]}" --bf16 --gradient-accumulation-steps 2 --offload "file:$work/tier:64MB" --offload-what checkpoints \
+        --gradient-checkpointing $policy --dropout 0.2 --threads 2
+done
+# Attention's gradients in the place of what they are of: heads with norms, windows, caps, documents, dropout, portable forms.
+for model in tiny-qwen3 tiny-gemma2; do
+    same '7 40' --model $model --bf16 --gradient-checkpointing full --dropout 0.2 --kernels $other_kernels
+    same 40 --model $model --gradient-checkpointing full "${all[@]}" --load-in-4bit --packing --packing-strategy wrapped --threads 2
+done
+same '13 33' "${llama[@]}" --bf16 --gradient-checkpointing full --dropout 0.2 --packing --packing-strategy wrapped
+same 13 "${llama[@]}" --fp16 --gradient-checkpointing full --packing --packing-strategy wrapped
+same 13 "${llama[@]}" --bf16 --gradient-checkpointing full --gradient-release --max-grad-norm 0.5
 same 13 "${llama[@]}" --length-buckets 8,16
 same 13 "${llama[@]}" --packing --packing-strategy wrapped
 
@@ -121,6 +133,25 @@ whole=$(bytes 0) chunked=$(bytes 256)
 inner=$((4 * 1024 * 4 * 768 * 2)) # of one activation, in bf16
 [[ $chunked -lt $((whole - inner)) ]]
 check $? "gpt2: $chunked bytes in chunks, $whole without; an inner activation has $inner"
+
+# With checkpoints in a file and all rows of a layer in chunks, a further token takes the bytes of what attention reads and makes,
+# of the stream, of three numbers of each head, and of what two workers convert: here in bf16 with a width of 64 and two
+# key-value heads of 16.
+mkdir "$work/far"
+cat >"$work/far/config.json" <<'END'
+{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 2,
+ "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256, "max_position_embeddings": 65536, "rms_norm_eps": 1e-5,
+ "tie_word_embeddings": true}
+END
+far() { # TOKENS
+    run plan --model "$work/far" --max-seq-length "$1" --per-device-train-batch-size 1 --bf16 "${all[@]}" --gradient-checkpointing full \
+        --loss-chunk-rows 64 --device host --threads 2 --sequence-chunk 256 --offload "file:$work/tier:64MB" --offload-what checkpoints --json
+    json arena_bytes | head -1
+}
+short=$(far 4096) longer=$(far 8192)
+each=$(((longer - short) / 4096))
+[[ -n $short && -n $longer && $each -le 1500 ]]
+check $? "a further token takes $each bytes"
 
 # What is refused, by name.
 expect 2 '--sequence-chunk: chunks of a sequence are for language models that read from left to right' \

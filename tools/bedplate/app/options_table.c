@@ -187,7 +187,7 @@ static const option table[] = {
      "the number of tokens whose logits exist at a time; 0: as many as fit 60 MB"},
     {"sequence-chunk", OPTION_COUNT, SHAPES | COMMAND_EVAL | COMMAND_REPLAY, AT(sequence_chunk), 0,
      1 << 30, "0", "N|auto", false,
-     "runs the MLP and the norms of each block over N tokens at a time, so that their activations "
+     "runs each block but its attention over N tokens at a time, so that its activations "
      "take the bytes of N tokens; 0: over all; auto: the fastest choice that fits --arena. Results "
      "do not depend on it"},
     {"time-chunk", OPTION_COUNT, SHAPES | COMMAND_EVAL, AT(time_chunk), 0, 1 << 24, "0", "N", true,

@@ -327,7 +327,7 @@ static void test_generation(void **state)
 }
 
 /* Prefill and decode in chunks of the sequence say what they say without. */
-/* verifies layers-51.a56a */
+/* verifies layers-51.f5f9 */
 static void test_generation_in_chunks(void **state)
 {
     (void)state;

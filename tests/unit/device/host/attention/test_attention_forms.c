@@ -242,7 +242,7 @@ static void check_both(const bp_attention_forward_scalars *s, const int32_t *len
 }
 
 /* Over documents: what attention_packed_backward of the same form leaves elsewhere. */
-/* verifies layers-51.a56a */
+/* verifies layers-51.f5f9 */
 static void over_documents(void **unused)
 {
     (void)unused;
