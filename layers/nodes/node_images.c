@@ -135,6 +135,7 @@ const node_row node_image_rows[BP_NODE_KIND_COUNT - BP_NODE_CONVOLUTION] = {
                                                   .inputs = 1,
                                                   .outputs = 2,
                                                   .reads = READS_INPUT(0) | READS_OUTPUT(1),
+                                                  .places = 1,
                                                   .fits = batch_norm_fits,
                                                   .trains = batch_norm_trains,
                                                   .forward = batch_norm_forward,

@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A Cortex-M: its vectors, its unit of floating point, and the breakpoint by which it asks. */
+/* A Cortex-M: its vectors and its unit of floating point. */
 #include <stdint.h>
 
 #include "tools/board/startup.h"
 
 extern uint32_t board_stack_top[]; /* of the linker's script */
-
-uintptr_t board_semihost(uintptr_t operation, uintptr_t argument)
-{
-    register uintptr_t r0 __asm__("r0") = operation;
-    register uintptr_t r1 __asm__("r1") = argument;
-    __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
-    return r0;
-}
 
 /* Coprocessors 10 and 11 are the floating-point unit, which is off at reset. */
 void board_reset(void)

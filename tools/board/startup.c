@@ -55,7 +55,7 @@ bool board_write_file(const char *name, const void *from, size_t bytes)
     return board_transfer(name, OPEN_WB, SYS_WRITE, (uintptr_t)from, bytes);
 }
 
-void board_exit(int code)
+static void board_exit(int code)
 {
     const uintptr_t block[2] = {APPLICATION_EXIT, (uintptr_t)code};
     board_semihost(SYS_EXIT_EXTENDED, (uintptr_t)block);
