@@ -197,6 +197,22 @@ END
     judge "$(run_there "$board" "$there" | tr '\n' ' ')" "ready learned learned " "$core: Arduino's sketch"
 }
 
+# refuses CORE BOARD: tools/board/refuses.c: wrong samples, classes, states and rings are refused there, as on this machine.
+# verifies device-46.7015
+refuses() {
+    local core=$1 board=$2 there="$work/$1-refuses" here="$work/pc-refuses" flags
+    build/release/bedplate plan --model "$work/mlp-model" --max-steps 20000 "${mlp[@]}" --lr-scheduler-type constant --predict \
+        --emit-c "$here" >/dev/null
+    cp tools/board/refuses.c "$here/example.c"
+    cp -r "$here" "$there"
+    make -s -C "$here" BEDPLATE="$PWD/build/release/kit" CFLAGS="-O2 -I."
+    judge "$(run_there '' "$here")" "nothing wrong was taken" "$core: bad input on this machine, torn at every byte"
+    flags=$(sed -n 's/^CFLAGS = //p' "build/$core/kit/kit.mk")
+    cat "build/$core/kit/kit.mk" "$here/Makefile" >"$there/Makefile"
+    make -s -C "$there" CFLAGS="$flags -I. -DTORN=97" example
+    judge "$(run_there "$board" "$there")" "nothing wrong was taken" "$core: bad input"
+}
+
 # learns CORE BOARD: tools/board/vibration.c there, with the power cut twice, ends as on this machine without a cut.
 # verifies device-41.25da
 learns() {
@@ -314,7 +330,7 @@ while read -r core board names; do
     done
     [[ " $names " != *" kws "* ]] || too_small "$core"
     [[ $core != cortex-m7 || -n $long$size ]] || learns "$core" "$board"
-    [[ ! $core =~ cortex-m7|riscv32 || -n $long$size ]] || packages "$core" "$board"
+    [[ ! $core =~ cortex-m7|riscv32 || -n $long$size ]] || { packages "$core" "$board" && refuses "$core" "$board"; }
     [[ $core != cortex-m7 ]] || compact_code "$core" 4096
     [[ $core != cortex-m7 || -n $long ]] || { without_digest "$core" gpt 24576 && without_digest "$core" mlp 17152; }
     [[ -n $long$size || $core == cortex-m4 || $core == aarch64 ]] || moves "$core" "$board"
