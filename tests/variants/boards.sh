@@ -17,7 +17,7 @@ passed=0
 failed=0
 
 # A core, what emulates it, and the examples that run there. What they may take stands in board.sizes.
-boards='cortex-m7 mps2-an500 train gpt mlp gru cnn kws kwslow anomaly anomalylow resnet llama llama8
+boards='cortex-m7 mps2-an500 train gpt gpt8 mlp gru cnn kws kwslow anomaly anomalylow resnet llama llama8
 cortex-m4 mps2-an386 mlp cnn
 cortex-m33 mps2-an505 mlp cnn
 cortex-m55 mps3-an547 mlp cnn
@@ -40,7 +40,7 @@ fi
 
 # steps_of NAME: how many a trainer takes; some take 2 to 9 seconds for a step there.
 steps_of() {
-    [[ -z $long && $1 =~ llama|resnet ]] && echo 4 || echo "$steps"
+    [[ -z $long && $1 =~ llama|resnet|gpt8 ]] && echo 4 || echo "$steps"
 }
 
 judge() {
@@ -209,6 +209,7 @@ refuses() {
     judge "$(run_there '' "$here")" "nothing wrong was taken" "$core: bad input on this machine, torn at every byte"
     flags=$(sed -n 's/^CFLAGS = //p' "build/$core/kit/kit.mk")
     cat "build/$core/kit/kit.mk" "$here/Makefile" >"$there/Makefile"
+    make -s -C "$there" clean # what was made for this machine
     make -s -C "$there" CFLAGS="$flags -I. -DTORN=97" example
     judge "$(run_there "$board" "$there")" "nothing wrong was taken" "$core: bad input"
 }
@@ -276,6 +277,7 @@ build_for() {
 make_inputs
 make -s board build/release/bedplate && make -s install-library DESTDIR= PREFIX="$PWD/build/release/kit" >/dev/null || exit 1
 on_pc gpt "$(data_of gpt)" "${gpt[@]}"
+on_pc gpt8 "$work/text" "${gpt[@]}" --tape-dtype fp8 # its tape in eight bits
 # Its buffers lie closer together.
 # verifies device-22.986d
 mlp+=(--alignment 32 --kernels portable)

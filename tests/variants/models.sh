@@ -15,6 +15,7 @@ make_inputs() {
     mkdir -p "$work"/{gpt,mlp,gru,cnn,kws,anomaly,resnet,llama,decoder}-model
     echo '{"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 32, "vocab_size": 128,
         "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}' >"$work/gpt-model/config.json"
+    cp -r "$work/gpt-model" "$work/gpt8-model"
     echo '{"model_type": "mlp", "input_size": 16, "hidden_sizes": [32, 32], "num_labels": 4}' \
         >"$work/mlp-model/config.json"
     echo '{"model_type": "rnn", "cell": "gru", "hidden_size": 32, "num_hidden_layers": 2, "vocab_size": 128,
