@@ -171,7 +171,7 @@ endif
 ifeq ($(VARIANT),tsan)
 SUPPORT  := $(filter %/ranks.o %/hand_program.o %/plan_bytes.o %/fabric_case.o %/unequal.o,$(SUPPORT))
 endif
-# Counts apart what the cases that carry a requirement do (tests/assurance/README.md).
+# Counts apart what the cases that carry a requirement do (tests/assurance/methods.md).
 ifeq ($(VARIANT),mcdc)
 SUPPORT  += $(BUILD)/tests/assurance/mcdc_cases.o
 TESTLIBS += -Wl,--wrap=_cmocka_run_group_tests

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Requirements and what is evidence for them (README.md says how they are written).
+"""Requirements and what is evidence for them (methods.md describes how they are written).
 
     tracing.py check           what is wrong: exit 1; else what there is, and how many tests have no id
     tracing.py list [PATTERN]  each requirement with the tag that tests cite

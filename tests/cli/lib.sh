@@ -9,6 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 passed=0
 failed=0
+. "$(dirname "${BASH_SOURCE[0]}")/wait.sh"
 
 # long_form: holds in the long form of a script (BP_TEST_LONG: `make test-long`) and where what the tests run is counted
 # (BP_TEST_WHOLE: `make sanitize`). Otherwise what shows the same by other models, forms or rounds is left out.
@@ -37,20 +38,10 @@ run() {
     local began=$SECONDS
     "$program" "$@" >"$work/.out" 2>"$work/.err" </dev/null
     code=$?
+    # limit: nothing fails by it
     ((SECONDS - began < 20)) || echo "slow: $((SECONDS - began)) s: bedplate $*"
     # Without zero bytes, of which the shell says that it leaves them out; and without a process for it.
     { out=$(<"$work/.out") && err=$(<"$work/.err"); } 2>/dev/null
-}
-
-# wait_for SECONDS CONDITION [PROCESS]: until a line of shell holds; says that it did not in that time, ten times and more what
-# it takes on a quiet machine, and is 1; so it is, but says nothing, where the process has ended without it.
-wait_for() {
-    local given_up=$((SECONDS + $1))
-    until eval "$2"; do
-        ((SECONDS < given_up)) || { echo "waited $1 s in vain for: $2" && return 1; }
-        [[ -z ${3:-} ]] || kill -0 "$3" 2>/dev/null || { eval "$2" && return; return 1; }
-        sleep 0.02
-    done
 }
 
 # messages: the lines of standard input that begin as the program's messages, without those about the task that was found and

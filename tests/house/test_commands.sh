@@ -165,12 +165,12 @@ while IFS= read -r row; do
         ;;
     esac
 done <$table
-# Tests wait for a state, by one function (tests/cli/lib.sh), which says so where it did not come; a busy machine is no
+# Tests wait for a state, by one function (tests/cli/wait.sh), which says so where it did not come; a busy machine is no
 # failure. What depends on a time has its reason beside it, or in a comment on the line above: `no wait: ` where nothing is decided by how
 # long something takes, `limit: ` where it is: what is compared takes ten times as long where something is wrong.
 hasty() {
     (cd "${1:-.}" && find tests -type f \( -name '*.sh' -o -name '*.py' -o -name '*.[ch]' \) ! -path 'tests/gpu/*' \
-        ! -path tests/cli/lib.sh ! -path tests/house/test_commands.sh | LC_ALL=C sort | xargs awk '
+        ! -path tests/cli/wait.sh ! -path tests/house/test_commands.sh | LC_ALL=C sort | xargs awk '
         FNR == 1 { before = "" }
         # Waits of a length, and times that are compared.
         function waits(line) {
@@ -243,7 +243,7 @@ static void nap(long ms)
     nap(10);
     setitimer(ITIMER_REAL, &soon, NULL);
 END
-waited() { (. tests/cli/lib.sh; wait_for "$@"; echo $?); }
+waited() { (. tests/cli/wait.sh; wait_for "$@"; echo $?); }
 n=0
 at=$(waited 600 '((++n > 2))') && gone=$(wait; true & ended=$!; wait; waited 600 false $ended) && late=$(waited 1 'false')
 [[ "$at;$gone;$late" == "0;1;waited 1 s in vain for: false"$'\n1' ]]

@@ -59,7 +59,7 @@ deal() {
 }
 # A save that is tried while the disk takes nothing is told; `failures` counts the lines of all starts.
 failures() { grep -c 'could not be written\|free space' "$work/err"; }
-eval "$(sed -n '/^wait_for() {/,/^}/p' "$(dirname "$0")/../cli/lib.sh")"
+. "$(dirname "$0")/../cli/wait.sh"
 # tried FAILURES: until a save has failed, has succeeded after all, or the process has ended.
 tried() {
     local was

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Ids of requirements when the words of their sentences are renamed.
 
-A requirement's id carries four digits of its sentence's digest (tests/assurance/README.md), so that a test case
+A requirement's id carries four digits of its sentence's digest (tests/assurance/methods.md), so that a test case
 goes stale with the sentence. A path or a name that was renamed by a tool changes the digest and not the meaning:
 the tools of this folder carry the new digest over to the cases, and only they may.
 """

@@ -17,7 +17,7 @@ data=(--data "$work/text")
 ranks() {
     local count=$1
     shift
-    timeout -k 5 600 "${launcher[@]}" -n "$count" "$@" >"$work/.out" 2>"$work/.err" </dev/null
+    timeout -k 5 6000 "${launcher[@]}" -n "$count" "$@" >"$work/.out" 2>"$work/.err" </dev/null
     code=$?
     out=$(tr -d '\0' <"$work/.out")
     err=$(tr -d '\0' <"$work/.err")
@@ -198,7 +198,7 @@ newest() {
 
 # at STEP: waits until the run has saved that step or a later one (old ones go), or has ended.
 at() {
-    wait_for 300 "[[ \$(newest) -ge $1 ]]" "$started"
+    wait_for 1200 "[[ \$(newest) -ge $1 ]]" "$started"
 }
 
 # Process of a rank of the run under way.
@@ -223,7 +223,7 @@ short=("${long[@]}" --max-steps $steps --json)
 start_ranks() {
     local count=$1
     shift
-    timeout -k 5 600 "${launcher[@]}" -n "$count" "${short[@]}" "$@" >"$work/.out" 2>"$work/.err" </dev/null &
+    timeout -k 5 6000 "${launcher[@]}" -n "$count" "${short[@]}" "$@" >"$work/.out" 2>"$work/.err" </dev/null &
     started=$!
 }
 finish_ranks() {
@@ -295,7 +295,7 @@ signals() {
 
 # after_save PROCESS STEP: waits for a checkpoint of a later step, as long as the process lives.
 after_save() {
-    wait_for 300 "[[ \$(newest) -gt $2 ]]" "$1"
+    wait_for 1200 "[[ \$(newest) -gt $2 ]]" "$1"
 }
 
 # verifies ranks-5.1fd2
