@@ -320,7 +320,7 @@ static uint32_t show_presets(const command *v, const char *word)
     uint32_t count = 0;
     while (asked && (model->commands & v->bit) != 0 && (preset = bp_preset_at(count)) != NULL) {
         show_heading(&heading);
-        printf("  %-20s %s\n", preset->name, preset->note);
+        printf("  %-24s %s\n", preset->name, preset->note);
         count++;
     }
     return count;
