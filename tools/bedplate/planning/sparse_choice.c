@@ -71,7 +71,7 @@ static bp_status find_candidates(session *s, sparse_choice *out)
     return status;
 }
 
-static bp_status file_wrong(session *s, unsigned line, const char *text, const char *at)
+static bp_status contribution_wrong(session *s, unsigned line, const char *text, const char *at)
 {
     char where[BP_STORE_PATH_MAX + 16];
     snprintf(where, sizeof where, "%s:%u", s->set->contributions, line);
@@ -81,7 +81,7 @@ static bp_status file_wrong(session *s, unsigned line, const char *text, const c
 }
 
 /* "NAME NUMBER": the tensor's contribution. */
-static bp_status read_line(session *s, sparse_choice *out, char *text, unsigned line)
+static bp_status contribution_read(session *s, sparse_choice *out, char *text, unsigned line)
 {
     const size_t length = strcspn(text, " \t\r\n");
     char *second = text + length + strspn(text + length, " \t");
@@ -92,20 +92,21 @@ static bp_status read_line(session *s, sparse_choice *out, char *text, unsigned 
     }
     if (digits == 0 || bp_number_parse(second, digits, &number) != BP_OK || number.real < 0.0 ||
         second[digits + strspn(second + digits, " \t\r\n")] != '\0') {
-        return file_wrong(s, line, "a line is a tensor's name and a number of at least 0", text);
+        return contribution_wrong(s, line, "a line is a tensor's name and a number of at least 0",
+                                  text);
     }
     for (uint32_t i = 0; i < out->candidates; i++) {
         candidate *c = &found[i];
         if (strlen(c->name) == length && memcmp(c->name, text, length) == 0) {
             if (c->given) {
-                return file_wrong(s, line, "the tensor is there twice", text);
+                return contribution_wrong(s, line, "the tensor is there twice", text);
             }
             c->given = true;
             c->contribution = number.real;
             return BP_OK;
         }
     }
-    return file_wrong(s, line, "the model trains no tensor of this name", text);
+    return contribution_wrong(s, line, "the model trains no tensor of this name", text);
 }
 
 /* What the file leaves out contributes nothing, and is not tried. */
@@ -122,8 +123,9 @@ static bp_status read_contributions(session *s, sparse_choice *out)
                             s->set->contributions);
     }
     for (unsigned line = 1; status == BP_OK && fgets(text, sizeof text, file) != NULL; line++) {
-        status = strlen(text) + 1 == sizeof text ? file_wrong(s, line, "the line is too long", text)
-                                                 : read_line(s, out, text, line);
+        status = strlen(text) + 1 == sizeof text
+                     ? contribution_wrong(s, line, "the line is too long", text)
+                     : contribution_read(s, out, text, line);
     }
     for (uint32_t i = 0; i < out->candidates; i++) {
         found[i].contribution = found[i].given ? found[i].contribution : 0.0;
@@ -142,7 +144,7 @@ static int by_contribution(const void *a, const void *b)
 }
 
 /* Tries a tensor beside those that were taken. */
-static bp_status try_candidate(session *s, sparse_choice *out, const candidate *c, uint64_t *least)
+static bp_status sparse_try(session *s, sparse_choice *out, const candidate *c, uint64_t *least)
 {
     bp_spec spec = s->spec;
     uint64_t arena = 0;
@@ -196,7 +198,7 @@ bp_status sparse_choose(sparse_choice *out, session *s)
     /* overrides, then the rule that freezes, then those that train */
     rules[out->rules] = (bp_parameter_rule){.glob = "*", .kind = BP_RULE_FREEZE};
     for (uint32_t i = 0; i < out->candidates && found[i].contribution > 0.0; i++) {
-        BP_TRY(try_candidate(s, out, &found[i], &least));
+        BP_TRY(sparse_try(s, out, &found[i], &least));
     }
     if (out->chosen == 0) {
         return bp_error_limit(&s->error, BP_ERR_FIT, "plan", "no tensor can be trained in this",
