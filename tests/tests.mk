@@ -71,7 +71,7 @@ riscv64:
 	@tests/variants/digests.sh riscv64
 # boards: microcontrollers under qemu-system-arm, freestanding builds: the same bits, code in its limits.
 boards:
-	@tests/variants/boards.sh
+	@tools/pkg/deps.sh boards && tests/variants/boards.sh
 boards-m7:
 	@tests/variants/boards.sh cortex-m7
 digests:

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Installs the Debian packages that building (`build`), building and proving (`all`), proving runs of several processes
-# (`ranks`), `make derivatives` or `make dist` (`dist`) needs, if something is missing. On another system it says which commands and headers
-# are missing.
+# (`ranks`), `make boards` (`boards`: 32-bit RISC-V), `make derivatives` or `make dist` (`dist`) needs, if something is
+# missing. On another system it says which commands and headers are missing.
 set -u
 what=${1:-all}
 
@@ -17,15 +17,15 @@ proof_needs=(g++ g++ clang clang clang-format-14 clang-format-14 lcov lcov
     /usr/aarch64-linux-gnu/lib/libc.a libc6-dev-arm64-cross riscv64-linux-gnu-gcc gcc-riscv64-linux-gnu
     /usr/riscv64-linux-gnu/lib/libc.a libc6-dev-riscv64-cross arm-none-eabi-gcc gcc-arm-none-eabi
     /usr/lib/arm-none-eabi/newlib/libc_nano.a libnewlib-arm-none-eabi qemu-system-arm qemu-system-arm
-    riscv64-unknown-elf-gcc gcc-riscv64-unknown-elf /usr/lib/picolibc/riscv64-unknown-elf/picolibc.specs
-    picolibc-riscv64-unknown-elf qemu-system-riscv32 qemu-system-misc
-    '/usr/lib/*/libpng16.so.16' libpng16-16 '/usr/lib/*/libturbojpeg.so.0' libturbojpeg0)
+    espeak-ng espeak-ng '/usr/lib/*/libpng16.so.16' libpng16-16 '/usr/lib/*/libturbojpeg.so.0' libturbojpeg0)
 
 needs=("${build_needs[@]}")
 [[ $what == build ]] || needs+=("${proof_needs[@]}")
 [[ $what != dist ]] || needs=("${build_needs[@]}" aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
     /usr/aarch64-linux-gnu/lib/libc.a libc6-dev-arm64-cross musl-gcc musl-tools python3 python3 xz xz-utils)
 [[ $what != derivatives ]] || needs=(python3 python3 /usr/lib/python3/dist-packages/sympy/__init__.py python3-sympy)
+[[ $what != boards ]] || needs=(riscv64-unknown-elf-gcc gcc-riscv64-unknown-elf
+    /usr/lib/picolibc/riscv64-unknown-elf/picolibc.specs picolibc-riscv64-unknown-elf qemu-system-riscv32 qemu-system-misc)
 [[ $what != ranks ]] || needs=(mpirun.openmpi openmpi-bin mpirun.mpich mpich)
 
 list_missing() {
