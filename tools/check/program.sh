@@ -29,7 +29,9 @@ bytes=$((bytes - ptx))
 # and names of other programs.
 # 101,000 bytes for T5 with its decoder (attention of other rows in every form), ranks over a sequence, what transformers reads
 # of config.json, filters of templates, normals in two forms.
-most=4918000
+# 100,000 bytes for Whisper (45,000), attention's backward in chunks in every form (25,000), names of other programs, trained parts
+# within bytes, and what mends errors.
+most=5018000
 # That is what gcc 12 makes of it; gcc 14 makes 1.1 % more.
 readelf -p .comment "$program" | grep -q 'GCC: .* 12\.' || most=$((most * 51 / 50))
 [[ $bytes -lt $most ]] || bad+=$'\n'"$bytes bytes without symbols and PTX; must be under $most"

@@ -1405,6 +1405,8 @@ static const char *const stateless[] = {
     "bp_rnn_config_of",
     "bp_t5_config_of",
     "bp_vit_config_of",
+    "bp_whisper_config_of",
+    "bp_whisper_frames",
     "bp_transformer_of",
     "bp_transformer_check",
     "bp_transformer_inner",
