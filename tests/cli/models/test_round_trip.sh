@@ -43,11 +43,11 @@ alike() {
 }
 
 # A family, the preset that it is made from, a tokenizer with its number of tokens and the one that ends texts, a template,
-# and how many steps it takes to learn it (60).
+# and how many steps it takes to learn it (60), at which rate (1e-2).
 # In the short form each tokenizer, each template, and each way in which a file holds a family's tensors: permuted for rotation, a
 # norm's 1, joined matrices, transposed ones, joined by head, experts with a shared one and with a correction, scales.
 short=' llama gemma3 phi3 smollm3 gpt2 gemma2 qwen2_moe gpt_neox granite glm4_moe cohere2 '
-while read -r family preset tokenizer vocabulary end template steps; do
+while read -r family preset tokenizer vocabulary end template steps rate; do
     long_form || [[ $short == *" $family "* ]] || continue
     base=$work/$family.base
     mkdir "$base"
@@ -60,7 +60,7 @@ while read -r family preset tokenizer vocabulary end template steps; do
         sed -i -E 's/"sliding_window": [0-9]+/"sliding_window": null/; s/sliding_attention/full_attention/g' "$base/config.json"
     [[ $family != qwen2 ]] || sed -i -E 's/"llama"/"qwen2"/; s/LlamaFor/Qwen2For/; /_bias"|"head_dim"/d' "$base/config.json"
     run train --model "$base" --data "$work/chat.jsonl" --chat-template "$template" --max-seq-length 120 --max-steps "${steps:-60}" \
-        --learning-rate 1e-2 --save-dtype fp32 --quiet --output-dir "$work/$family"
+        --learning-rate "${rate:-1e-2}" --save-dtype fp32 --quiet --output-dir "$work/$family"
     check $code "$family: a model that has learned $template" "$err"
     run train --model "$work/$family" --data "$work/chat.jsonl" --max-seq-length 120 --max-steps 2 --lora-r 2 --learning-rate 1e-4 \
         --quiet --output-dir "$work/$family-lora"
@@ -99,7 +99,7 @@ qwen2_moe tiny-qwen2-moe qwen2 805 800 chatml
 qwen3_moe tiny-qwen3-moe qwen2 805 800 chatml
 olmoe tiny-olmoe qwen2 805 800 chatml
 gpt_neox tiny-neox qwen2 805 800 zephyr
-granite tiny-granite smollm 701 700 smollm2 250
+granite tiny-granite smollm 701 700 smollm2 80 3e-2
 ernie4_5 tiny-ernie4-5 gemma 1003 2 gemma
 glm tiny-glm qwen2 805 800 chatml
 glm4 tiny-glm4 qwen2 805 800 chatml
@@ -108,8 +108,8 @@ seed_oss tiny-seed-oss qwen2 805 800 chatml
 olmo3 tiny-olmo3 qwen2 805 800 chatml
 exaone4 tiny-exaone4 smollm 701 700 smollm2
 hunyuan tiny-hunyuan qwen2 805 800 chatml
-cohere tiny-cohere qwen2 805 800 chatml 150
-cohere2 tiny-cohere2 qwen2 805 800 chatml 150
+cohere tiny-cohere qwen2 805 800 chatml 80 3e-2
+cohere2 tiny-cohere2 qwen2 805 800 chatml 80 3e-2
 starcoder2 tiny-starcoder2 qwen2 805 800 chatml
 arcee tiny-arcee smollm 701 700 smollm2
 END
