@@ -39,7 +39,7 @@ declare -A row=(
 )
 # plan takes what train takes and writes none of it; replay's are steps.
 other=" plan.offload plan.metrics plan.reward-log plan.output-dir plan.logging-dir replay.to "
-reads=" model data eval-data chat-template tokenizer adapter adapters ref-model reward-model distill mpi fabric-secret resume-from-checkpoint continue-from stop-when config from "
+reads=" model data eval-data contributions audio chat-template tokenizer adapter adapters ref-model reward-model distill mpi fabric-secret resume-from-checkpoint continue-from stop-when config from "
 for command in $("$program" --help | sed -nE 's/^  bedplate ([a-z]+).*/\1/p'); do
     for name in $("$program" "$command" --help all | sed -nE 's/^  --([a-z0-9-]+) .*(FILE|DIR|PATH).*/\1/p'); do
         [[ $reads == *" $name "* || $other == *" $command.$name "* || -n ${row[$command.$name]:-} ]]

@@ -119,7 +119,7 @@ run plan --model tiny --map --json
 # verifies face-15.b00f
 check $? 'plan --map --json is two objects' "$out"
 run plan --model tiny --html "$work/map.html"
-grep -q '<tr><td>optimizer</td><td class="r">964,608</td><td class="r">8.00</td>' "$work/map.html"
+grep -q '<tr><td>optimizer</td><td class="r">964,608</td><td class="r u">8.00</td>' "$work/map.html"
 check $? 'the page has the anatomy' "$(grep '<tr><td>' "$work/map.html")"
 # verifies arena-13.2aff
 grep -q '<svg' "$work/map.html" && ! grep -qE 'https?://[^w]|<script' "$work/map.html"

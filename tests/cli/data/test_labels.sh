@@ -35,7 +35,7 @@ check $? "a fifth of the texts is held out; texts are cut, which is said" "$out$
 
 # What is wrong with a table says what was found.
 printf 'label\ttext\n1\tgood\nnever\tbad\n' >"$work/word.tsv"
-expect 4 'word.tsv:3: the label is neither a number nor.*found "never"' train "${common[@]}" \
+expect 4 'word.tsv:3: the label is neither a number nor.*found never, expected one of its classes' train "${common[@]}" \
     --data "$work/word.tsv" --output-dir "$work/x"
 printf 'label\ttext\n1\tgood\n7\tbad\n' >"$work/range.tsv"
 expect 4 'range.tsv:3: the label is no class of the model: found 7, expected 1' train "${common[@]}" --num-labels 2 \

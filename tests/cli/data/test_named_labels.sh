@@ -44,10 +44,10 @@ check $? "what was learnt is known" "$out$err"
 grep -q '"prediction": "world news"' "$work/made.jsonl"
 check $? "predictions have names"
 { echo 'label,text' && echo 'art,a' && echo '"culture",b'; } >"$work/other.csv"
-expect 4 'other.csv:3: the label is.*found "culture"' "${common[@]}" --data "$work/rows.csv" \
+expect 4 'other.csv:3: the label is.*found culture, expected one of its classes' "${common[@]}" --data "$work/rows.csv" \
     --eval-data "$work/other.csv" --output-dir "$work/x"
-expect 4 'other.csv:3:.*found "culture"' eval --model "$work/rows-csv" --data "$work/other.csv"
-expect 4 'other.csv:3:.*found "culture"' train --model "$work/rows-csv" --data "$work/other.csv" \
+expect 4 'other.csv:3:.*found culture, expected one of its classes' eval --model "$work/rows-csv" --data "$work/other.csv"
+expect 4 'other.csv:3:.*found culture, expected one of its classes' train --model "$work/rows-csv" --data "$work/other.csv" \
     --output-dir "$work/x" --max-steps 1 --per-device-train-batch-size 1
 
 # A run that is resumed finds the same classes.
@@ -79,7 +79,7 @@ expect 4 'rows.tsv: .*another number of names.*found 3, expected 5' "${common[@]
 expect 4 'mixed.tsv:62: the label is a number, and those before' "${common[@]}" --data "$work/mixed.tsv" \
     --output-dir "$work/x"
 { printf '1\tone\nart\tpaint\n'; } >"$work/mixed.tsv"
-expect 4 'mixed.tsv:2: the label is neither a number nor.*found "art"' "${common[@]}" --data "$work/mixed.tsv" \
+expect 4 'mixed.tsv:2: the label is neither a number nor.*found art, expected one of its classes' "${common[@]}" --data "$work/mixed.tsv" \
     --output-dir "$work/x"
 grep -v 'sport\|world' "$work/rows.tsv" >"$work/one.tsv"
 expect 4 'one.tsv: all labels of the data are the same' "${common[@]}" --data "$work/one.tsv" --output-dir "$work/x"

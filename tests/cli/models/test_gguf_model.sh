@@ -135,7 +135,7 @@ expect 0 'loss' eval --model "$work/tuned" --data "$work/text" --max-seq-length 
 expect 0 '^# model_type = gpt2' eval --model "$work/gpt2.gguf" --print-options
 
 # What is wrong is said of the file.
-expect 4 'no directory with a config.json, no GGUF file' eval --model "$work/text" --data "$work/text"
+expect 4 'unknown model: found .*, expected a directory with config.json, a GGUF file or a preset' eval --model "$work/text" --data "$work/text"
 head -c 3000 "$work/gpt2.gguf" >"$work/cut.gguf"
 expect 4 'cut.gguf: ' generate --model "$work/cut.gguf" --prompt a
 LC_ALL=C sed 's/gpt2\x0c/gpt9\x0c/' "$work/gpt2.gguf" >"$work/arch.gguf"

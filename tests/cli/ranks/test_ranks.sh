@@ -83,8 +83,8 @@ refused "the number of ranks has to divide" --fabric threads:3
 refused "the number of ranks has to divide" --fabric threads:3 --virtual-ranks 8
 refused "more ranks than virtual ranks" --fabric threads:4 --virtual-ranks 2
 refused "a power of two" --virtual-ranks 6
-refused "has to be a multiple of theirs: found 8, expected 16" --virtual-ranks 16
-refused "has to be a multiple of theirs: found 8, expected 16" --fabric threads:2 --virtual-ranks 16
+refused "which is by default the number of ranks: found 8, expected 16" --virtual-ranks 16
+refused "which is by default the number of ranks: found 8, expected 16" --fabric threads:2 --virtual-ranks 16
 refused "has to be a multiple" --fabric threads:16
 refused "no such fabric" --fabric pigeon
 refused "out of range" --fabric threads:0

@@ -182,7 +182,7 @@ refusals() {
     ranks 3 "${begin[@]}" "${data[@]}"
     ends 2 "the number of ranks has to divide theirs" "three ranks"
     ranks 2 "${begin[@]}" "${data[@]}" --virtual-ranks 16
-    ends 2 "has to be a multiple of theirs: found 8, expected 16" "a group that is no multiple of the virtual ranks"
+    ends 2 "which is by default the number of ranks: found 8, expected 16" "a group that is no multiple of the virtual ranks"
     ranks 2 "$work/versions" "${train[@]}" --output-dir "$work/run" "${data[@]}"
     ends 2 "different versions of the program" "another version on one rank"
     ranks 2 "${begin[@]}" "${data[@]}" --mpi libno-such-mpi.so

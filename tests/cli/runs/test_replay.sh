@@ -119,7 +119,9 @@ python3 tools/record_check.py "$work/files-bytes-forged" >"$work/.out" 2>"$work/
 [[ $? -eq 4 && $(cat "$work/.err") == *"model.safetensors: the record has another number of bytes"* ]]
 check $? "by the second checker too" "$(cat "$work/.out" "$work/.err")"
 end=$(tail -1 "$run_dir/record.jsonl" | grep -oE '"state_digest":"[0-9a-f]*"')
-forge state_digest-end "$end,\"files" '"state_digest":"0123456789abcdef","files'
+# The last line repeats the state of an earlier one of its step (docs/record.md).
+rewritten "$run_dir" "$work/state_digest-end-forged" "$end,\"files" '"state_digest":"0123456789abcdef","files'
+expect 4 'the line does not follow the one before it' replay "$work/state_digest-end-forged"
 # Weights that the run never had, with their SHA-256 in the last line: of the last state, of the best evaluation's, and of an
 # average.
 quartered() { # DIR TO

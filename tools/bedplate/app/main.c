@@ -102,7 +102,7 @@ static int run_command(const command *v, int count, char **arguments, bool *kept
         return 2;
     }
     /* What a run is for lies in its directory: whoever read its log may be gone. */
-    *kept = v->bit == COMMAND_TRAIN && !set.json;
+    *kept = v->bit == COMMAND_TRAIN;
     const bp_status found = set.adapters != NULL ? BP_OK : resolve_data(&set);
     const int code = found != BP_OK         ? bp_status_exit_code(found)
                      : set.adapters != NULL ? adapters_run(&set)

@@ -23,6 +23,14 @@ enum { KINDS = 6, RESEALED = 11 };
 
 static bp_plan written, again;
 
+/* As planning wants it. */
+static void *plan_memory(uint64_t bytes)
+{
+    void *memory = NULL;
+    assert_int_equal(posix_memalign(&memory, 64, (size_t)bytes), 0);
+    return memory;
+}
+
 static bp_spec file_spec(uint32_t kind)
 {
     bp_spec spec = model_fixture_spec();
@@ -77,7 +85,7 @@ static void what_is_read_is_what_was_written(void **state)
         const bp_spec spec = file_spec(kind);
         const uint64_t memory_bytes = plan_bytes(&spec);
         void *first = plan_make(&written, &spec);
-        void *second = malloc((size_t)memory_bytes);
+        void *second = plan_memory(memory_bytes);
         bp_error error = {.code = BP_OK};
         uint64_t bytes = 0;
         void *file = file_of(&written, &bytes);
@@ -102,7 +110,7 @@ static void every_changed_byte_and_every_end_is_refused(void **state)
     const bp_spec spec = file_spec(0);
     const uint64_t memory_bytes = plan_bytes(&spec);
     void *first = plan_make(&written, &spec);
-    void *second = malloc((size_t)memory_bytes);
+    void *second = plan_memory(memory_bytes);
     uint64_t bytes = 0;
     unsigned char *file = file_of(&written, &bytes);
     for (uint64_t i = 0; i < bytes; i++) {
@@ -130,7 +138,7 @@ static void places_that_are_sealed_again_are_verified(void **state)
     const bp_spec spec = file_spec(0);
     const uint64_t memory_bytes = plan_bytes(&spec);
     void *first = plan_make(&written, &spec);
-    void *second = malloc((size_t)memory_bytes);
+    void *second = plan_memory(memory_bytes);
     uint64_t bytes = 0;
     uint32_t misplaced = 0;
     unsigned char *file = file_of(&written, &bytes);
@@ -155,7 +163,7 @@ static void another_version_and_other_specs_are_named(void **state)
     const bp_spec spec = file_spec(0);
     const uint64_t memory_bytes = 4 << 20;
     void *first = plan_make(&written, &spec);
-    void *second = malloc((size_t)memory_bytes);
+    void *second = plan_memory(memory_bytes);
     uint64_t bytes = 0;
     unsigned char *file = file_of(&written, &bytes);
     const bp_error *error = bp_plan_error(&again);

@@ -204,7 +204,7 @@ static bool other_value(const bp_row *row, char value[64])
     case BP_ROW_REAL:
     case BP_ROW_REAL_NULL:
         snprintf(value, 64, "0.3125");
-        return true;
+        return row->most > 0.3125; /* what has to be 0 has no other value */
     case BP_ROW_FLAG:
     case BP_ROW_FLAG_NOT:
         snprintf(value, 64, "%s",
