@@ -51,7 +51,7 @@ divided 'batch norms' --model resnet-8
 divided '' --model "$work/frozen"
 divided 'the balancing loss' --model "$work/balanced" "${tokens[@]}" "${chunk[@]}"
 divided '' --model "$work/plain" "${tokens[@]}"
-divided 'adama' --model tiny "${tokens[@]}" --gradient-release adama --max-grad-norm 0
+divided 'adama' --model tiny "${tokens[@]}" "${chunk[@]}" --gradient-release adama --max-grad-norm 0
 divided '' --model tiny "${tokens[@]}"
 
 # chosen MODEL OPTION..: the micro-batch of 8 that an arena with room for 2 gets.
