@@ -363,7 +363,8 @@ static bp_status take_class(bp_hf_reading *r, const bp_row *row, const bp_json_e
     static const char model[] = "Model"; /* BertModel; GPT2LMHeadModel has a head */
     const bool whole_alone = r->family->whole_class != NULL && r->family->language_class == NULL;
     if (whole_alone && !r->writes && strstr(event->text, "For") != NULL) {
-        bp_status status = bp_hf_value_refuse(r, row, event); /* its encoder, or its decoder alone */
+        bp_status status =
+            bp_hf_value_refuse(r, row, event); /* its encoder, or its decoder alone */
         bp_error_right(&r->error, r->family->whole_class);
         return status;
     }

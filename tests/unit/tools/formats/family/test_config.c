@@ -320,8 +320,7 @@ static void every_preset_is_written_and_read_back(void **state)
             size_t length = 0;
             const bp_family *family = preset->config.family;
             const bool alone = family->language_class == NULL && family->whole_class == NULL;
-            const bool judges =
-                family != &bp_family_rnn && (alone || family->judge_class != NULL);
+            const bool judges = family != &bp_family_rnn && (alone || family->judge_class != NULL);
             if (task != preset->config.task && (task < BP_TASK_CLASSES || !judges)) {
                 continue;
             }
