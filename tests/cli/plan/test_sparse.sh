@@ -110,5 +110,10 @@ expect 4 "the tensor is there twice" plan "${options[@]}" --sparse-update-bytes 
 printf 'classifier.bias 1%0200d\n' 0 >"$work/bad"
 expect 4 "the line is too long" plan "${options[@]}" --sparse-update-bytes 1MB --contributions "$work/bad"
 printf '# none\n' >"$work/bad"
-expect 3 'no tensor can be trained' plan "${options[@]}" --sparse-update-bytes 1MB --contributions "$work/bad"
+expect 2 'no tensor has a contribution above 0' plan "${options[@]}" --sparse-update-bytes 1MB --contributions "$work/bad"
+mkdir "$work/folder"
+expect 2 'cannot be read' plan "${options[@]}" --sparse-update-bytes 1MB --contributions "$work/folder"
+printf '  %s 1\n' classifier.bias >"$work/spaces"
+[[ $(chosen --sparse-update-bytes 1MB --contributions "$work/spaces") == classifier.bias ]]
+check $? "spaces before a name" "$(cat "$work/err")"
 finish

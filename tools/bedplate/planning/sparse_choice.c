@@ -83,6 +83,7 @@ static bp_status contribution_wrong(session *s, unsigned line, const char *text,
 /* "NAME NUMBER": the tensor's contribution. */
 static bp_status contribution_read(session *s, sparse_choice *out, char *text, unsigned line)
 {
+    text += strspn(text, " \t");
     const size_t length = strcspn(text, " \t\r\n");
     char *second = text + length + strspn(text + length, " \t");
     const size_t digits = strcspn(second, " \t\r\n");
@@ -123,12 +124,16 @@ static bp_status read_contributions(session *s, sparse_choice *out)
                             s->set->contributions);
     }
     for (unsigned line = 1; status == BP_OK && fgets(text, sizeof text, file) != NULL; line++) {
-        status = strlen(text) + 1 == sizeof text
+        status = strlen(text) + 1 == sizeof text && strchr(text, '\n') == NULL
                      ? contribution_wrong(s, line, "the line is too long", text)
                      : contribution_read(s, out, text, line);
     }
     for (uint32_t i = 0; i < out->candidates; i++) {
         found[i].contribution = found[i].given ? found[i].contribution : 0.0;
+    }
+    if (status == BP_OK && ferror(file) != 0) {
+        status = bp_error_set(&s->error, BP_ERR_USAGE, "contributions", "the file cannot be read",
+                              s->set->contributions);
     }
     (void)fclose(file);
     return status;
@@ -199,6 +204,10 @@ bp_status sparse_choose(sparse_choice *out, session *s)
     rules[out->rules] = (bp_parameter_rule){.glob = "*", .kind = BP_RULE_FREEZE};
     for (uint32_t i = 0; i < out->candidates && found[i].contribution > 0.0; i++) {
         BP_TRY(sparse_try(s, out, &found[i], &least));
+    }
+    if (out->chosen == 0 && least == UINT64_MAX) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, "plan", "no tensor has a contribution above 0",
+                            "--contributions");
     }
     if (out->chosen == 0) {
         return bp_error_limit(&s->error, BP_ERR_FIT, "plan", "no tensor can be trained in this",

@@ -114,6 +114,11 @@ static bp_status transcribe_one(transcriber *t)
     bp_runtime *runtime = &t->s->runtime;
     const bp_model_config *config = &t->s->spec.config;
     const uint32_t first = 1 + t->prefix.count;
+    if (first > config->positions) {
+        return bp_error_limit(&t->s->error, BP_ERR_DATA, where,
+                              "what a text begins with is longer than max_target_positions",
+                              t->s->set->model, config->positions, BP_LIMIT_LEAST, first);
+    }
     t->ids[0] = (int32_t)model_start_token(config);
     for (uint32_t i = 0; i < t->prefix.count; i++) {
         t->ids[1 + i] = (int32_t)t->prefix.id[i];

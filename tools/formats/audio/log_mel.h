@@ -13,6 +13,7 @@
 #define BP_MEL_HOP    160
 #define BP_MEL_BINS   (BP_MEL_WINDOW / 2 + 1)
 #define BP_MEL_MOST   256 /* filters */
+#define BP_MEL_LEAST  6   /* filters: the widest of fewer sees more than BP_MEL_RUN bins */
 #define BP_MEL_RUN    128 /* most bins that a filter of BP_MEL_LEAST or more filters sees */
 
 /* A filter: weights of bins first .. first + count - 1. */

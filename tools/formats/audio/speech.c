@@ -17,10 +17,12 @@ uint64_t bp_speech_raw(uint32_t frames)
 
 bp_status bp_speech_begin(bp_speech *speech)
 {
-    if (speech->mels == 0 || speech->mels > BP_MEL_MOST) {
+    if (speech->mels < BP_MEL_LEAST || speech->mels > BP_MEL_MOST) {
+        const bool few = speech->mels < BP_MEL_LEAST;
         return bp_error_limit(speech->error, BP_ERR_USAGE, where,
                               "spectra of so many mel bands are not computed", "num_mel_bins",
-                              speech->mels, BP_LIMIT_MOST, BP_MEL_MOST);
+                              speech->mels, few ? BP_LIMIT_LEAST : BP_LIMIT_MOST,
+                              few ? BP_MEL_LEAST : BP_MEL_MOST);
     }
     if ((uint64_t)speech->frames * BP_MEL_HOP < BP_MEL_WINDOW) {
         return bp_error_limit(speech->error, BP_ERR_USAGE, where,

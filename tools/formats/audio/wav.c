@@ -112,7 +112,9 @@ static bp_status wav_samples(bp_wav *wav, uint64_t at, uint64_t bytes, uint64_t 
     }
     wav->begin = at;
     wav->frames = (open ? size - at : bytes) / each;
-    return wav->frames > 0 ? BP_OK : wav_refuse(wav, "the sound has no sample", error);
+    return wav->frames > 0
+               ? BP_OK
+               : wav_refuse(wav, "the sound has no sample: the size of its data is 0", error);
 }
 
 static bp_status wav_head(bp_wav *wav, bp_error *error)

@@ -163,6 +163,9 @@ static void test_refusals(void **state)
     speech.mels = BP_MEL_MOST + 1;
     assert_int_equal(bp_speech_begin(&speech), BP_ERR_USAGE);
     error = (bp_error){.code = BP_OK};
+    speech.mels = BP_MEL_LEAST - 1;
+    assert_int_equal(bp_speech_begin(&speech), BP_ERR_USAGE);
+    error = (bp_error){.code = BP_OK};
     speech.mels = 8;
     speech.frames = 2;
     assert_int_equal(bp_speech_begin(&speech), BP_ERR_USAGE);
