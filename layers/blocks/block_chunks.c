@@ -255,11 +255,12 @@ void block_chunks_before(block_run *run)
     }
 }
 
-/* Where the gradients of the chunks' inputs will lie whole, from those of the first chunk: one lies
- * over the output's. */
+/* Where the gradients of the chunks' inputs will lie whole, from those of the first chunk: one that
+ * is as wide lies over the output's. Attention's output may have another width than the block's. */
 static void place_gradients(block_run *run, const block_run *part, uint32_t inputs)
 {
     const bp_ref over = run->grad[run->block->values - 1];
+    const uint64_t width = value_width(&run->block->value[run->block->values - 1]);
     bool taken = false;
     for (uint32_t v = 0; v < run->block->values; v++) {
         const bool there = (inputs & value_bit(v)) != 0 && bp_ref_present(part->grad[v]);
@@ -271,8 +272,9 @@ static void place_gradients(block_run *run, const block_run *part, uint32_t inpu
     for (uint32_t v = 0; v < run->block->values; v++) {
         const bool there = (inputs & value_bit(v)) != 0 && bp_ref_present(part->grad[v]);
         if (there && !bp_ref_present(run->grad[v])) {
-            run->grad[v] = taken ? node_make_gradient(run, v) : over;
-            taken = true;
+            const bool fits = value_width(&run->block->value[v]) == width;
+            run->grad[v] = taken || !fits ? node_make_gradient(run, v) : over;
+            taken = taken || fits;
         }
     }
 }

@@ -63,6 +63,10 @@ for policy in full sqrt; do
         --gradient-checkpointing $policy --dropout 0.2 --threads 2
 done
 # Attention's gradients in the place of what they are of: heads with norms, windows, caps, documents, dropout, portable forms.
+# Heads together wider than the block, and nothing trained before its first layer's attention.
+for model in tiny-qwen3 tiny-gemma3-text; do
+    same '5 40' --model $model --lora-r 4 --target-modules q_proj
+done
 for model in tiny-qwen3 tiny-gemma2; do
     same '7 40' --model $model --bf16 --gradient-checkpointing full --dropout 0.2 --kernels $other_kernels
     same 40 --model $model --gradient-checkpointing full "${all[@]}" --load-in-4bit --packing --packing-strategy wrapped --threads 2
