@@ -83,6 +83,9 @@ static void test_products(void **state)
                      .head_width = 4, .window = 2)
                     .flops == all * 3.0 / 8.0);
     assert_true(COST(attention_forward, 1, .batch = 2, .sequence = 8, .heads = 3, .kv_heads = 1,
+                     .head_width = 4, .causal = 1, .window = 1) /* itself alone */
+                    .flops == all / 8.0);
+    assert_true(COST(attention_forward, 1, .batch = 2, .sequence = 8, .heads = 3, .kv_heads = 1,
                      .head_width = 4, .window = 100)
                     .flops == all);
 }

@@ -111,6 +111,35 @@ static void test_names_in_used_memory(void **state)
     assert_string_equal(bp_graph_name(&graph, index[1]), "x");
 }
 
+/* Of two parts each keeps room for the other; a name of one part is taken as it is. */
+/* verifies program-15.274c */
+static void test_names_of_long_parts(void **state)
+{
+    (void)state;
+    static uint64_t memory[1024];
+    enum { HALF = BP_BUFFER_NAME_MAX / 2 };
+    const bp_graph_limits limit = {3, 1, 1, 1, 4 * BP_BUFFER_NAME_MAX};
+    char first[BP_BUFFER_NAME_MAX], second[2 * BP_BUFFER_NAME_MAX];
+    bp_error error = {.code = BP_OK};
+    bp_graph graph;
+    bp_arena arena;
+    uint32_t index[2] = {0};
+    const bp_buffer prototype = {.dtype = BP_F32, .rank = 1, .shape = {1}};
+    memset(first, 'a', sizeof first);
+    memset(second, 'b', sizeof second);
+    first[sizeof first - 1] = second[sizeof second - 1] = '\0';
+    bp_arena_init(&arena, memory, sizeof memory);
+    assert_int_equal(bp_graph_init(&graph, &limit, &arena, &error), BP_OK);
+    bp_graph_begin(&graph, BP_PROGRAM_STEP);
+    assert_int_equal(bp_graph_buffer(&graph, &prototype, first, &index[0]), BP_OK);
+    assert_int_equal(bp_graph_buffer_of(&graph, &prototype, first, second, &index[1]), BP_OK);
+    assert_string_equal(bp_graph_name(&graph, index[0]), first);
+    const char *name = bp_graph_name(&graph, index[1]);
+    assert_int_equal(strlen(name), BP_BUFFER_NAME_MAX - 1);
+    assert_int_equal(strspn(name, "a"), HALF);
+    assert_true(name[HALF] == '.' && name[HALF + 1] == 'b');
+}
+
 static void test_ends_of_names(void **state)
 {
     (void)state;
@@ -134,6 +163,7 @@ int main(void)
         cmocka_unit_test(test_calls_that_a_group_does_not_fit),
         cmocka_unit_test(test_names_of_nothing),
         cmocka_unit_test(test_names_in_used_memory),
+        cmocka_unit_test(test_names_of_long_parts),
         cmocka_unit_test(test_ends_of_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

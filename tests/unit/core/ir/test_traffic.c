@@ -153,6 +153,25 @@ static void what_is_asked_for_at_once_is_waited_for(void **state)
     assert_int_equal(milli(t.written_rate), 0);
 }
 
+/* A copy of nothing makes no other wait, however soon it is waited for. */
+/* verifies program-10.8294 */
+static void copies_of_nothing_are_none(void **state)
+{
+    (void)state;
+    begin();
+    compute(1);
+    const int64_t a = hand_copy_begin(&h, at[0], far[0], 400);
+    const int64_t b = hand_copy_begin(&h, at[1], far[1], 0);
+    hand_copy_wait(&h, b, at[1], far[1], 0);
+    compute(4);
+    hand_copy_wait(&h, a, at[0], far[0], 400);
+    hand_compute(&h, y, at[0], 1);
+    const bp_traffic t = count();
+    assert_int_equal(t.read, 400);
+    assert_int_equal(t.first, 0);
+    assert_int_equal(milli(t.read_rate), 100000);
+}
+
 /* One way of a program, of which storage moves so many bytes in a second. */
 typedef struct channel {
     double rate;
@@ -274,6 +293,7 @@ int main(void)
                                        cmocka_unit_test(writes_have_a_way_of_their_own),
                                        cmocka_unit_test(other_work_in_flight_is_not_counted),
                                        cmocka_unit_test(what_is_asked_for_at_once_is_waited_for),
+                                       cmocka_unit_test(copies_of_nothing_are_none),
                                        cmocka_unit_test(certificates_hold_in_simulation),
                                        cmocka_unit_test(nothing_is_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -228,6 +228,32 @@ static void requirements_are_those_of_the_table(void **state)
     }
 }
 
+/* From the first element of the first row to the last one of the last; rows that overlap are none,
+ * and one row has no pitch. */
+/* verifies program-8.d4d3 */
+static void extents_reach_to_their_last_element(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t rows, width, pitch, bytes;
+    } cases[] = {
+        {0, 5, 5, 0},
+        {3, 0, 5, 0},
+        {1, 5, 0, 20},
+        {1, 5, 9, 20},
+        {2, 5, 5, 40},
+        {2, 5, 7, 48},
+        {3, 5, 7, 76},
+        {2, 5, 4, BP_SIZE_INVALID},
+        {3, 5, 4, BP_SIZE_INVALID},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const bp_extent extent = {
+            .rows = cases[i].rows, .width = cases[i].width, .pitch = cases[i].pitch};
+        assert_true(bp_extent_bytes(&extent, 4) == cases[i].bytes);
+    }
+}
+
 /* Bytes that an extent reaches over, of elements of one byte. */
 static uint64_t reach(const bp_kernel_info *info, const uint64_t *scalars, uint32_t operand)
 {
@@ -293,6 +319,7 @@ int main(void)
         cmocka_unit_test(flags_and_fractions_are_held),
         cmocka_unit_test(requirements_are_those_of_the_table),
         cmocka_unit_test(extents_do_not_go_round),
+        cmocka_unit_test(extents_reach_to_their_last_element),
         cmocka_unit_test(pairs_begin_with_what_is_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -375,6 +375,7 @@ static void test_contents_of_earlier_programs(void **state)
 }
 
 /* verifies compile-7.7394 */
+/* verifies program-3.94c6 */
 static void test_memory_too_small(void **state)
 {
     (void)state;

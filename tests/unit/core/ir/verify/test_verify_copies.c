@@ -41,6 +41,16 @@ static void move_around(bed *b)
     hand_copy_wait(&b->h, request, middle, b->y, HALF);
 }
 
+static void read_both(bed *b)
+{
+    const bp_copy_operands operands[2] = {
+        {.y = hand_at(b->out, 0, BP_F32), .x = hand_at(b->y, 0, BP_F32)},
+        {.y = hand_at(b->out, HALF, BP_F32), .x = hand_at(b->x, 0, BP_F32)}};
+    const bp_copy_scalars scalars[2] = {{.count = HALF / 4}, {.count = HALF / 4}};
+    const bp_op op = {.kernel = BP_KERNEL_copy, .tuples = 2};
+    assert_int_equal(bp_graph_op(&b->h.graph, &op, (const bp_ref *)operands, scalars), BP_OK);
+}
+
 /* One letter of a case. */
 static void step(bed *b, char what)
 {
@@ -93,6 +103,9 @@ static void step(bed *b, char what)
     case 'a':
         move_around(b);
         break;
+    case 't': /* y and then x are read by one op of two tuples */
+        read_both(b);
+        break;
     default: /* x is read, or z */
         hand_compute(&b->h, b->out, what == 'r' ? b->x : b->z, ALL / 4);
         break;
@@ -130,7 +143,7 @@ static void copies_of_what_is_there(void **state)
     (void)state;
     static const char *const legal[] = {"xr",    "xro",  "xpr",   "xir",   "xoxr", "xwor",
                                         "xdor",  "lhr",  "zxwor", "xzwor", "xozs", "oxr",
-                                        "lhoxr", "xowr", "xoxir", "xkr",   "war"};
+                                        "lhoxr", "xowr", "xoxir", "xkr",   "war",  "xt"};
     for (size_t i = 0; i < sizeof legal / sizeof legal[0]; i++) {
         expect(legal[i], true);
     }
@@ -142,7 +155,7 @@ static void copies_of_what_was_there(void **state)
     (void)state;
     static const char *const stale[] = {"xor",  "xqr",  "lhqr", "lhor",  "xjr",   "xolr",
                                         "xovr", "xzos", "xzor", "xzwos", "zxwos", "xohlr",
-                                        "hlqr", "lhmr", "xmr",  "xnr",   "xvor"};
+                                        "hlqr", "lhmr", "xmr",  "xnr",   "xvor",  "xot"};
     for (size_t i = 0; i < sizeof stale / sizeof stale[0]; i++) {
         expect(stale[i], false);
     }

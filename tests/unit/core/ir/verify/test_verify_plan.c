@@ -240,6 +240,28 @@ static void test_digests_of_shared_names(void **state)
     assert_true(digests[0] != digests[1]);
 }
 
+/* Ranks that share out a state need not compute the same: their calls of each other are what has to
+ * agree. */
+/* verifies program-14.81b9 */
+static void test_digests_of_what_ranks_share(void **state)
+{
+    (void)state;
+    uint64_t digests[3];
+    for (int i = 0; i < 3; i++) {
+        made_graph *f = made_begin();
+        bp_ref w = made_buffer(f, "w", BP_SCOPE_PERSISTENT, BP_F32);
+        bp_ref t = made_buffer(f, "t", BP_SCOPE_PROGRAM, BP_F32);
+        f->graph.buffers[w.buffer].part.whole = 2 * f->graph.buffers[w.buffer].bytes;
+        made_copy(f, t, w, i == 1 ? MADE_COUNT / 2 : MADE_COUNT);
+        const bp_broadcast_begin_operands call = {t, w};
+        const bp_broadcast_begin_scalars scalars = {
+            .ranks = 2, .root = 0, .bytes = i == 2 ? 64 : 32};
+        made_op(f, BP_KERNEL_broadcast_begin, 1, &call, &scalars);
+        digests[i] = bp_graph_digest(&f->graph);
+    }
+    assert_true(digests[0] == digests[1] && digests[0] != digests[2]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +273,7 @@ int main(void)
         cmocka_unit_test(test_a_graph_without_ops_needs_nothing),
         cmocka_unit_test(test_digests_of_further_programs),
         cmocka_unit_test(test_digests_of_shared_names),
+        cmocka_unit_test(test_digests_of_what_ranks_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

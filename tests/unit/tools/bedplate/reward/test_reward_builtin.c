@@ -183,6 +183,7 @@ static void no_pattern_is_slow(void **state)
     assert_false(pattern_search(&p, text, 20000));
 }
 
+/* verifies reward-2.bb0e */
 /* verifies reward-3.225b */
 static void wrong_arguments_are_named(void **state)
 {
@@ -195,6 +196,8 @@ static void wrong_arguments_are_named(void **state)
         {"regex:a)b", "the regular expression has a ) without (, before this byte"},
         {"regex:*a", "the regular expression repeats nothing, before this byte"},
         {"regex:[a", "the regular expression has a [ without ], at this byte"},
+        {"regex:[b-a", "the regular expression has a range that ends before it begins, at this "
+                       "byte"},
         {"regex:[b-a]", "the regular expression has a range that ends before it begins, at this "
                         "byte"},
         {"regex:(a)\\1", "the regular expression has an escape that is not known here (no "
@@ -221,6 +224,9 @@ static void wrong_arguments_are_named(void **state)
         assert_int_equal(reward_builtin_read(&r, cases[i].reward, &error), BP_ERR_USAGE);
         assert_string_equal(error.text, cases[i].what);
     }
+    error = (bp_error){.code = BP_OK};
+    assert_int_equal(reward_builtin_read(&r, "exakt", &error), BP_ERR_USAGE);
+    assert_memory_equal(error.right, "one of exact contains ", 22);
 }
 
 int main(void)
