@@ -36,13 +36,13 @@ BP_DEVICE void probabilities(const desk *d, uint64_t row, uint64_t column, const
         uint32_t i = own_row(r);
         float *w = d->shared + SHARED_P + i * PITCH;
         bool inside = row + i < at->sequence;
-        float row_lse = inside ? d->lse[row + i] : 0.0f;
+        float row_lse = inside ? known_lse(d->lse[row + i]) : 0.0f;
         uint32_t left = inside ? bp_head_left(at, &d->head, row + i, column) : 0;
         uint32_t skipped = bp_head_skipped(at, &d->head, row + i, column);
 #pragma unroll 1
         for (uint32_t c = 0; c < OWN_COLUMNS; c++) {
             uint32_t j = own_column(c);
-            float slope, e = bp_expf_inline(bp_head_score(at, w[j], &slope) - row_lse);
+            float e = probability_of(w[j], row_lse, at);
             if (at->threshold != 0) {
                 e = tile_factor(d->kept, i, j, at) != 0.0f ? e : -e;
             }
@@ -61,7 +61,8 @@ BP_DEVICE void apply_slopes(float ds[SIDE][SIDE], const desk *d, uint64_t row,
     for (uint32_t n = 0; n < OWN_ROWS * OWN_COLUMNS; n++) {
         uint32_t i = own_row(n / OWN_COLUMNS);
         float *w = d->shared + SHARED_P + i * PITCH + own_column(n % OWN_COLUMNS);
-        float e = fabsf(*w), score = e > 0.0f ? bp_logf(e) + d->lse[row + i] : 0.0f;
+        float e = fabsf(*w);
+        float score = e > 0.0f ? probability_score(e, known_lse(d->lse[row + i])) : 0.0f;
         *w = 1.0f - score / at->cap * (score / at->cap);
     }
 #pragma unroll
@@ -111,7 +112,8 @@ BP_DEVICE void gradients(float p[SIDE][SIDE], float ds[SIDE][SIDE], const desk *
     float row_delta[OWN_ROWS];
 #pragma unroll
     for (uint32_t r = 0; r < OWN_ROWS; r++) {
-        row_delta[r] = row + own_row(r) < at->sequence ? d->delta[row + own_row(r)] : 0.0f;
+        bool inside = row + own_row(r) < at->sequence;
+        row_delta[r] = inside ? known_delta(d->delta[row + own_row(r)], at) : 0.0f;
     }
 #pragma unroll
     for (uint32_t r = 0; r < SIDE; r++) {
@@ -122,7 +124,7 @@ BP_DEVICE void gradients(float p[SIDE][SIDE], float ds[SIDE][SIDE], const desk *
             float f = (bp_float_bits(e) & 0x80000000u) != 0 ? 0.0f : at->factor;
             e = fabsf(e);
             p[r][c] = e * f;
-            ds[r][c] = (e * (ds[r][c] * f - row_delta[i])) * at->scale;
+            ds[r][c] = gradient_of(e, ds[r][c] * f, row_delta[i], at);
         }
     }
     if (at->cap > 0.0f) {

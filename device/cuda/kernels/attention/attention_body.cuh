@@ -81,28 +81,30 @@ BP_DEVICE void advance(running *state, float *weights, const uint16_t *kept, uin
         float *w = weights + i * PITCH + across;
         uint32_t left = bp_head_left(at, head, row + i, column);
         uint32_t skipped = bp_head_skipped(at, head, row + i, column);
-        float scale = at->cap > 0.0f ? 1.0f : at->scale;
-        float before = state->most[i], largest = before, part = 0.0f;
+        float scale = weight_scale(at), before = state->most[i], largest = -INFINITY, part = 0.0f;
+        bool raw = weight_raw(scale);
         if (at->cap > 0.0f) {
             cap_scores(w, at);
         }
 #pragma unroll
         for (uint32_t c = 0; c < SIDE; c++) {
             bool there = across + 16 * c < left && across + 16 * c >= skipped;
-            float score = there ? w[16 * c] * scale : -INFINITY;
+            float score = there ? w[16 * c] * (raw ? 1.0f : scale) : -INFINITY;
             w[16 * c] = score;
             largest = score > largest ? score : largest;
         }
-        largest = row_max(largest);
+        scale = raw ? scale : 1.0f;
+        largest = row_max(largest) * scale;
+        largest = largest > before ? largest : before;
         float top = largest > -INFINITY ? largest : 0.0f; /* none of this window yet */
 #pragma unroll 1
         for (uint32_t c = 0; c < SIDE; c++) {
-            float p = bp_expf_inline(w[16 * c] - top);
+            float p = weight_of(w[16 * c], scale, top);
             part += p;
             w[16 * c] = at->threshold != 0 ? p * tile_factor(kept, i, across + 16 * c, at) : p;
         }
         part = row_sum(part);
-        float shrink = bp_expf_inline(before - top);
+        float shrink = weight_shrink(before, top);
         __syncwarp(); /* all have read `most` */
         if (across == 0) {
             state->most[i] = largest;
@@ -121,7 +123,7 @@ BP_DEVICE void settle(running *state, float *lse, uint64_t first, const bp_atten
         float total = state->total[i];
         if (lse != NULL && blockIdx.y == 0 && first + i < at->sequence) {
             lse[bp_head_lse(at, head, first + i)] =
-                total > 0.0f ? state->most[i] + bp_logf(total) : 0.0f;
+                total > 0.0f ? weight_lse(state->most[i], total) : 0.0f;
         }
         state->shrink[i] = total > 0.0f ? 1.0f / total : 0.0f;
     }

@@ -34,7 +34,6 @@ BP_DEVICE void desk_set(desk *d, const bp_attention *at, const bp_step_block *st
     d->flags |= at->width > 64 ? IS_WIDE : 0;
     d->flags |= at->cap > 0.0f ? IS_CAPPED : 0;
     d->flags |= bp_attention_packed(at) ? IS_PACKED : 0;
-    d->flags |= at->scale > 0.0f && (bp_float_bits(at->scale) & 0x7fffff) == 0 ? IS_EXACT : 0;
     uint32_t width = (uint32_t)at->width, group = (uint32_t)(at->heads / at->kv_heads);
     d->q = (uint32_t)d->head.number * width;
     d->k = ((uint32_t)at->heads + (uint32_t)d->head.number / group) * width;
@@ -146,19 +145,12 @@ BP_DEVICE float scores_max(const float score[SCORES], uint32_t turn)
     return fmaxf(fmaxf(part[0], part[1]), fmaxf(part[2], part[3]));
 }
 
-/* bp_expf_inline() of x <= 40, or not a number, in fewer instructions and with its bits: 2^(n + 64)
- * is normal and a shift away where the constant that rounds has n's offset in its low bits, and
- * 2^-64 rounds what is below the smallest normal number once, as there. */
-#define EXP_SHIFT (127.0f + 64.0f)
-BP_DEVICE float exp_below(float x)
+BP_DEVICE void scores_scale(float score[SCORES], uint32_t turn, float scale)
 {
-    float t, n, r;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(BP_EXP_LOWEST));
-    t = fmaf(x, BP_LOG2_E_F, BP_ROUND_F + EXP_SHIFT);
-    n = t - (BP_ROUND_F + EXP_SHIFT);
-    r = fmaf(n, -BP_LN2_HIGH_F, x);
-    r = fmaf(n, -BP_LN2_LOW_F, r);
-    return (1.0f + bp_expm1_reduced(r)) * bp_float_from_bits(bp_float_bits(t) << 23) * 0x1p-64f;
+#pragma unroll
+    for (uint32_t i = 0; i < SCORES / 2; i++) {
+        score[OF_ROW(i, turn)] *= scale;
+    }
 }
 
 /* A row of the thread's, 0 or 1, of a tile of dot products becomes weights, and its state moves on.
@@ -167,14 +159,9 @@ BP_DEVICE void advance(float score[SCORES], running *state, const desk *d, uint3
                        uint32_t key, bool whole)
 {
     const uint32_t row = own_line() + 8 * turn;
-    float scale = d->at->scale;
-    if ((d->flags & IS_CAPPED) != 0) {
-        scale = 1.0f;
-    } else if ((d->flags & IS_EXACT) == 0) {
-#pragma unroll
-        for (uint32_t i = 0; i < SCORES / 2; i++) {
-            score[OF_ROW(i, turn)] *= scale;
-        }
+    float scale = weight_scale(d->at);
+    if (!weight_raw(scale)) {
+        scores_scale(score, turn, scale);
         scale = 1.0f;
     }
     if (!whole) {
@@ -187,12 +174,16 @@ BP_DEVICE void advance(float score[SCORES], running *state, const desk *d, uint3
     }
     const float largest = row_max(fmaxf(scores_max(score, turn) * scale, state->most));
     float top = largest > -INFINITY ? largest : 0.0f; /* none of this window yet */
+    if (fabsf(top) >= BP_POWER_EXACT) {
+        scores_scale(score, turn, scale);
+        scale = 1.0f;
+    }
 #pragma unroll
     for (uint32_t i = 0; i < SCORES / 2; i++) {
         float *w = &score[OF_ROW(i, turn)];
-        *w = exp_below(fmaf(*w, scale, -top));
+        *w = bp_power(fmaf(*w, scale, -top));
     }
-    state->shrink = exp_below(state->most - top);
+    state->shrink = weight_shrink(state->most, top);
     state->most = largest;
     state->total = fmaf(state->total, state->shrink, row_sum(score, turn));
     if ((d->flags & IS_DROPS) != 0) {
@@ -226,7 +217,7 @@ BP_DEVICE void settle(const running state[2], float factor[2], float *lse, const
         float total = state[i].total;
         if (lse != NULL && threadIdx.x % 4 == 0 && row < d->see.queries) {
             lse[bp_head_lse(d->at, &d->head, row)] =
-                total > 0.0f ? state[i].most + bp_logf(total) : 0.0f;
+                total > 0.0f ? weight_lse(state[i].most, total) : 0.0f;
         }
         factor[i] = total > 0.0f ? 1.0f / total : 0.0f;
     }

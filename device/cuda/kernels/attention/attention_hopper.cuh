@@ -9,7 +9,7 @@
 #define BP_DEVICE_KERNELS_ATTENTION_HOPPER_CUH
 
 #include "device/cuda/kernels/async.cuh"
-#include "device/cuda/kernels/attention/attention.cuh"
+#include "device/cuda/kernels/attention/attention_power.cuh"
 #include "device/cuda/kernels/products/hopper.cuh"
 #include "device/cuda/kernels/products/tensor.cuh"
 
@@ -99,39 +99,28 @@ BP_DEVICE void tile_scores(float sum[SCORES], uint32_t x, uint32_t y, bool half,
 #define NARROW(type) PRODUCT_TEXT("m64n64k16", type) SUMS32_TEXT
 #define WIDE(type)   PRODUCT_TEXT("m64n128k16", type) BP_SUMS_TEXT
 #define NARROW_ASM(type)                                                                           \
-    asm volatile(BEGIN_TEXT("%64") COMBINE_TEXT(NARROW(type), 32, 33, 34, 35)                      \
-                     COMBINE_TEXT(NARROW(type), 48, 49, 50, 51)                                    \
-                         LOWER_TEXT COMBINE_TEXT(NARROW(type), 36, 37, 38, 39)                     \
-                             COMBINE_TEXT(NARROW(type), 52, 53, 54, 55)                            \
-                                 LOWER_TEXT COMBINE_TEXT(NARROW(type), 40, 41, 42, 43)             \
-                                     COMBINE_TEXT(NARROW(type), 56, 57, 58, 59)                    \
-                                         LOWER_TEXT COMBINE_TEXT(NARROW(type), 44, 45, 46, 47)     \
-                                             COMBINE_TEXT(NARROW(type), 60, 61, 62, 63) END_TEXT   \
+    asm volatile(BEGIN_TEXT("%48") COMBINE_TEXT(NARROW(type), 32, 33, 34, 35)                      \
+                     LOWER_TEXT COMBINE_TEXT(NARROW(type), 36, 37, 38, 39)                         \
+                         LOWER_TEXT COMBINE_TEXT(NARROW(type), 40, 41, 42, 43)                     \
+                             LOWER_TEXT COMBINE_TEXT(NARROW(type), 44, 45, 46, 47) END_TEXT        \
                  : BP_SUMS8(0), BP_SUMS8(8), BP_SUMS8(16), BP_SUMS8(24)                            \
-                 : WEIGHTS_OF(part), WEIGHTS_OF(rest), "l"(from_y)                                 \
+                 : WEIGHTS_OF(part), "l"(from_y)                                                   \
                  : "memory")
 #define WIDE_ASM(type)                                                                             \
-    asm volatile(BEGIN_TEXT("%96") COMBINE_TEXT(WIDE(type), 64, 65, 66, 67)                        \
-                     COMBINE_TEXT(WIDE(type), 80, 81, 82, 83)                                      \
-                         LOWER_TEXT COMBINE_TEXT(WIDE(type), 68, 69, 70, 71)                       \
-                             COMBINE_TEXT(WIDE(type), 84, 85, 86, 87)                              \
-                                 LOWER_TEXT COMBINE_TEXT(WIDE(type), 72, 73, 74, 75)               \
-                                     COMBINE_TEXT(WIDE(type), 88, 89, 90, 91)                      \
-                                         LOWER_TEXT COMBINE_TEXT(WIDE(type), 76, 77, 78, 79)       \
-                                             COMBINE_TEXT(WIDE(type), 92, 93, 94, 95) END_TEXT     \
+    asm volatile(BEGIN_TEXT("%80") COMBINE_TEXT(WIDE(type), 64, 65, 66, 67)                        \
+                     LOWER_TEXT COMBINE_TEXT(WIDE(type), 68, 69, 70, 71)                           \
+                         LOWER_TEXT COMBINE_TEXT(WIDE(type), 72, 73, 74, 75)                       \
+                             LOWER_TEXT COMBINE_TEXT(WIDE(type), 76, 77, 78, 79) END_TEXT          \
                  : BP_SUMS8(0), BP_SUMS8(8), BP_SUMS8(16), BP_SUMS8(24), BP_SUMS8(32),             \
                    BP_SUMS8(40), BP_SUMS8(48), BP_SUMS8(56)                                        \
-                 : WEIGHTS_OF(part), WEIGHTS_OF(rest), "l"(from_y)                                 \
+                 : WEIGHTS_OF(part), "l"(from_y)                                                   \
                  : "memory")
 
-/* Weights as sums of two 16-bit elements, as attention_tensor.cuh has them. */
-BP_DEVICE void weights_split(uint32_t part[SCORES / 2], uint32_t rest[SCORES / 2],
-                             const float weight[SCORES], bool half)
+BP_DEVICE void weights_pair(uint32_t part[SCORES / 2], const float weight[SCORES], bool half)
 {
 #pragma unroll
     for (uint32_t i = 0; i < SCORES / 2; i++) {
-        part[i] = bp_pair_part(weight[2 * i], weight[2 * i + 1], 0, half);
-        rest[i] = bp_pair_part(weight[2 * i], weight[2 * i + 1], 1, half);
+        part[i] = bp_pair(weight[2 * i], weight[2 * i + 1], half);
     }
 }
 
@@ -140,16 +129,16 @@ BP_DEVICE void tile_combine(float sum[64], const float weight[SCORES], uint32_t 
                             bool wide)
 {
     uint64_t from_y = bp_descriptor(y, PANEL); /* of narrow tiles there is no next panel */
-    uint32_t part[SCORES / 2], rest[SCORES / 2];
+    uint32_t part[SCORES / 2];
     if (half) {
-        weights_split(part, rest, weight, true);
+        weights_pair(part, weight, true);
         if (wide) {
             WIDE_ASM("f16");
         } else {
             NARROW_ASM("f16");
         }
     } else {
-        weights_split(part, rest, weight, false);
+        weights_pair(part, weight, false);
         if (wide) {
             WIDE_ASM("bf16");
         } else {
@@ -219,14 +208,12 @@ BP_DEVICE void tile_cap(float score[SCORES], const bp_attention *at)
 }
 
 /* What a call is: of half elements, with dropout, with heads of 128, with capped scores, of packed
- * documents; with a scale that is a power of two, so that a score need not be rounded before the
- * largest is subtracted. */
+ * documents. */
 #define IS_HALF   1u
 #define IS_DROPS  2u
 #define IS_WIDE   4u
 #define IS_CAPPED 8u
 #define IS_PACKED 16u
-#define IS_EXACT  32u
 
 /* Makes the compiler forget that they stay the same from turn to turn of a loop: it would write the
  * loop once for each. */

@@ -3,8 +3,8 @@
 #ifndef BP_DEVICE_KERNELS_ATTENTION_HOPPER_BACKWARD_CUH
 #define BP_DEVICE_KERNELS_ATTENTION_HOPPER_BACKWARD_CUH
 
-/* What backward knows of the queries of a tile: of the thread's own rows where they are lines, of
- * all where they are columns. */
+/* What backward knows of the queries of a tile, by known_lse() and known_delta(): of the thread's
+ * own rows where they are lines, of all where they are columns. */
 typedef struct known {
     float lse[2];
     float delta[2];
@@ -16,14 +16,14 @@ typedef struct known {
 BP_DEVICE void probabilities(float score[SCORES], const desk *d, const known *rows, uint32_t turn,
                              bool turned)
 {
-    const float scale = (d->flags & IS_CAPPED) != 0 ? 1.0f : d->at->scale;
+    const float scale = weight_scale(d->at);
     const uint32_t line = own_line() + 8 * turn;
 #pragma unroll
     for (uint32_t i = 0; i < SCORES / 2; i++) {
         float *w = &score[OF_ROW(i, turn)];
         const uint32_t column = i / 2 * 8 + own_column() + i % 2;
         const float lse = turned ? rows->all[column] : rows->lse[turn];
-        *w = exp_below(*w * scale - lse);
+        *w = bp_power(fmaf(*w, scale, -lse));
     }
     if ((d->flags & IS_DROPS) != 0) {
         const uint64_t kept = !turned ? kept_of(d, line) >> own_column() : 0;
@@ -90,7 +90,7 @@ BP_DEVICE void slopes_apply(float ds[SCORES], const float e[SCORES], const desk 
     for (uint32_t n = 0; n < SCORES; n++) {
         float lse = n / 2 % 2 == 0 ? rows->lse[0] : rows->lse[1];
         lse = turned ? rows->all[n / 4 * 8 + own_column() + n % 2] : lse;
-        float w = fabsf(left[0]), score = w > 0.0f ? bp_logf(w) + lse : 0.0f;
+        float w = fabsf(left[0]), score = w > 0.0f ? probability_score(w, lse) : 0.0f;
         float first = ds[0] * (1.0f - score / d->at->cap * (score / d->at->cap));
 #pragma unroll
         for (uint32_t i = 0; i < SCORES; i++) {
@@ -114,7 +114,7 @@ BP_DEVICE void gradients(float ds[SCORES], const float e[SCORES], const desk *d,
     for (uint32_t i = 0; i < SCORES; i++) {
         uint32_t column = i / 4 * 8 + own_column() + i % 2;
         float delta = turned ? rows->all[ROWS + column] : rows->delta[i / 2 % 2];
-        ds[i] = (fabsf(e[i]) * (ds[i] - delta)) * d->at->scale;
+        ds[i] = gradient_of(fabsf(e[i]), ds[i], delta, d->at);
     }
     if ((d->flags & IS_CAPPED) != 0) {
         slopes_apply(ds, e, d, rows, turned);
@@ -157,8 +157,10 @@ BP_DEVICE void backward_queries(void *d_qkv, const float *lse, const float *delt
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t row = d.first + own_line() + 8 * i;
         bool inside = row < d.see.queries;
-        rows.lse[i] = inside ? known_rows(&d, lse, delta, d.head.first_row)[row] : 0.0f;
-        rows.delta[i] = inside ? known_rows(&d, delta, delta, d.head.first_row)[row] : 0.0f;
+        const float *of_row = known_rows(&d, lse, delta, d.head.first_row);
+        rows.lse[i] = inside ? known_lse(of_row[row]) : 0.0f;
+        of_row = known_rows(&d, delta, delta, d.head.first_row);
+        rows.delta[i] = inside ? known_delta(of_row[row], at) : 0.0f;
     }
     if (threadIdx.x == 0 && count > 0) {
         uint32_t sample = (uint32_t)d.head.sample, q = d.q;
@@ -244,7 +246,8 @@ BP_DEVICE float known_of(const float *lse, const float *delta, const desk *d, co
     uint32_t row = query + threadIdx.x % ROWS;
     uint64_t first = d->head.first_row + head * d->at->sequence;
     const float *from = known_rows(d, threadIdx.x < ROWS ? lse : delta, delta, first);
-    return row < d->see.queries ? from[row] : 0.0f;
+    const float value = row < d->see.queries ? from[row] : 0.0f;
+    return threadIdx.x < ROWS ? known_lse(value) : known_delta(value, d->at);
 }
 
 BP_DEVICE void add_zero(float sum[64])

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The square tile of attention on tensor cores: 64 queries by 64 keys, and 64 columns of a head's
  * width at a time, of 16-bit elements with float sums. Weights lie in shared memory as floats; each
- * goes into the second product as a sum of two 16-bit elements, so that what is lost is as little
- * as float sums lose.
+ * goes into the second product as one 16-bit element (attention_power.cuh).
  *
  * Eight warps stand as 4 x 2, each with 16 rows and 32 columns of a tile, in mma.m16n8k16's
  * fragments: element [r][c] of a thread is of the 8 columns from 8 r on. */
@@ -10,7 +9,7 @@
 #define BP_DEVICE_KERNELS_ATTENTION_TENSOR_CUH
 
 #include "device/cuda/kernels/async.cuh"
-#include "device/cuda/kernels/attention/attention.cuh"
+#include "device/cuda/kernels/attention/attention_power.cuh"
 #include "device/cuda/kernels/products/tensor.cuh"
 
 #define ROWS 64
@@ -115,19 +114,15 @@ BP_DEVICE void tile_combine(float sum[SIDE][SIDE], const float *weights, const f
     uint32_t from_y = bp_shared_address(y) + (lane % 16 * LINE + column) * 2;
 #pragma unroll 1
     for (uint32_t k = 0; k < ROWS; k += 16) {
-        uint32_t v[2][4];
+        uint32_t u[4], v[2][4];
         bp_matrix_turned(v[0], from_y + k * LINE * 2);
         bp_matrix_turned(v[1], from_y + k * LINE * 2 + 32);
-#pragma unroll 1
-        for (uint32_t turn = 0; turn < 2; turn++) {
-            uint32_t u[4];
 #pragma unroll
-            for (uint32_t i = 0; i < 4; i++) {
-                float2 x = *(const float2 *)(w + i % 2 * 8 * PITCH + i / 2 * 8 + k);
-                u[i] = bp_pair_part(x.x, x.y, turn, half);
-            }
-            multiply(sum, u, v, at);
+        for (uint32_t i = 0; i < 4; i++) {
+            float2 x = *(const float2 *)(w + i % 2 * 8 * PITCH + i / 2 * 8 + k);
+            u[i] = bp_pair(x.x, x.y, half);
         }
+        multiply(sum, u, v, at);
     }
 }
 

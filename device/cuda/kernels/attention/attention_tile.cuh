@@ -105,6 +105,61 @@ BP_DEVICE void tile_combine(float sum[SIDE][SIDE], const float *weights, const f
     }
 }
 
+/* Weights as the host has them; attention_power.cuh says what each is. */
+BP_DEVICE float weight_scale(const bp_attention *at)
+{
+    return at->cap > 0.0f ? 1.0f : at->scale;
+}
+
+BP_DEVICE bool weight_raw(float scale)
+{
+    (void)scale;
+    return false;
+}
+
+BP_DEVICE float weight_of(float score, float scale, float top)
+{
+    (void)scale;
+    return bp_expf_inline(score - top);
+}
+
+BP_DEVICE float weight_shrink(float before, float top)
+{
+    return bp_expf_inline(before - top);
+}
+
+BP_DEVICE float weight_lse(float most, float total)
+{
+    return most + bp_logf(total);
+}
+
+BP_DEVICE float known_lse(float lse)
+{
+    return lse;
+}
+
+BP_DEVICE float known_delta(float delta, const bp_attention *at)
+{
+    (void)at;
+    return delta;
+}
+
+BP_DEVICE float probability_of(float dot, float lse, const bp_attention *at)
+{
+    float slope;
+    return bp_expf_inline(bp_head_score(at, dot, &slope) - lse);
+}
+
+BP_DEVICE float probability_score(float e, float lse)
+{
+    return bp_logf(e) + lse;
+}
+
+BP_DEVICE float gradient_of(float e, float dot, float delta, const bp_attention *at)
+{
+    return (e * (dot - delta)) * at->scale;
+}
+
 /* Multiplies each row by its factor. */
 BP_DEVICE void tile_scale(float sum[SIDE][SIDE], const float factor[ROWS])
 {

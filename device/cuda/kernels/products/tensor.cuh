@@ -93,13 +93,4 @@ BP_DEVICE void bp_pair_widen(uint32_t pair, bool half, float x[2])
     }
 }
 
-/* The parts of two floats that such elements hold exactly (turn 0), or what is left of them (1). */
-BP_DEVICE uint32_t bp_pair_part(float x, float y, uint32_t turn, bool half)
-{
-    uint32_t kept = half ? 0xffffe000u : 0xffff0000u;
-    float u = bp_float_from_bits(bp_float_bits(x) & kept);
-    float v = bp_float_from_bits(bp_float_bits(y) & kept);
-    return bp_pair(turn == 0 ? u : x - u, turn == 0 ? v : y - v, half);
-}
-
 #endif

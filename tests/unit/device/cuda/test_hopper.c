@@ -471,6 +471,9 @@ static const attention attentions[] = {
     {{4, 90, 3, 1, 64, 1, 0, 0.1, 0.0, 0, 0.0}, BP_BF16, false, true, "sm_90"},
     {{4, 90, 3, 3, 64, 0, 5, 0.125, 0.2, 0, 2.0}, BP_F16, true, true, "sm_90"},
     {{4, 70, 4, 1, 128, 1, 0, 0.088388, 0.0, 0, 0.0}, BP_F16, false, true, "sm_90"},
+    /* exponents above those of which products stay exact, and of scores that fall */
+    {{3, 180, 2, 1, 64, 1, 0, 3e6, 0.0, 0, 0.0}, BP_BF16, false, true, "sm_90"},
+    {{4, 90, 3, 3, 64, 0, 0, -0.2, 0.0, 0, 0.0}, BP_BF16, false, true, "sm_90"},
     {{1, 150, 4, 4, 128, 1, 0, 0.0625, 0.0, 0, 0.0}, BP_F16, false, true, "sm_90:sums"},
     {{2, 260, 2, 1, 64, 1, 0, 0.125, 0.0, 64, 0.0}, BP_BF16, false, true, "sm_90:sums"},
 };
@@ -509,7 +512,7 @@ static void check_attention(const attention *a, bp_kernel kernel, uint32_t seeds
 static void attention_has_the_same_bits(void **state)
 {
     (void)state;
-    const uint32_t count = share_of(ATTENTIONS, 5, 2);
+    const uint32_t count = share_of(ATTENTIONS, 8, 2);
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t forward = i == 2 ? long_or(3, 2) : 1, backward = i == 0 ? long_or(3, 2) : 1;
         check_attention(&attentions[i], BP_KERNEL_attention_forward, forward);

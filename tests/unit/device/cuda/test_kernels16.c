@@ -128,14 +128,29 @@ static double bound_of(const trial *on, double right, double largest)
     return unit * fabs(right) + 0x1p-14 * largest + (on->dtype == BP_F16 ? 0x1p-24 : 0.0);
 }
 
+/* Attention on tensor cores, whose weights, and gradients of scores, are each rounded to the type
+ * (attention_power.cuh). */
+static bool weights_rounded(const kernel_case *c)
+{
+    const bp_attention_forward_scalars *s = (const void *)c->scalars; /* of all of these rows */
+    return (c->kernel == BP_KERNEL_attention_forward || c->kernel == BP_KERNEL_attention_backward ||
+            c->kernel == BP_KERNEL_attention_packed_forward ||
+            c->kernel == BP_KERNEL_attention_packed_backward) &&
+           s->head_width % 8 == 0;
+}
+
 /* What the op rounds to its type on the way and the host in float does not: the value that GELU
  * takes, whose distance times the slope is below a tenth of a unit where the result is small;
- * values of codes, which the rest of a sum may cancel. */
+ * values of codes, which the rest of a sum may cancel; weights of attention by half a unit each, of
+ * which sums keep less than a quarter of the largest output's (0.14 in 60 cases of each row). */
 static double bound_inside(const kernel_case *c, const trial *on, double largest)
 {
     double unit = on->dtype == BP_F16 ? 0x1p-10 : 0x1p-7;
     if (c->kernel == BP_KERNEL_matmul && ((const bp_matmul_scalars *)c->scalars)->gelu != 0) {
         return 0.1 * unit;
+    }
+    if (weights_rounded(c)) {
+        return 0.25 * unit * largest;
     }
     bool codes = c->kernel == BP_KERNEL_weight_norms &&
                  ((const bp_weight_norms_scalars *)c->scalars)->form != 0;
@@ -266,6 +281,45 @@ static void row_test(bp_kernel kernel, bp_dtype dtype)
         kernel_random_case(&got, &bp_device_cuda, kernel, seed);
         trial on = {dtype, mixable(&got) ? (mix)(seed % MIX_COUNT) : MIX_ALL, seed <= ORDERED};
         run_both(&want, &got, &on);
+    }
+}
+
+/* Attention over values that are all 1 gives 1, whatever its scores: also where exponents are too
+ * large to be exact, and where a larger product is a smaller score. */
+static void weights_sum_to_one(bp_dtype dtype, double scale)
+{
+    const bp_attention_forward_scalars s = {1, 140, 2, 1, 64, 1, 0, scale, 0.0, 0, 0.0};
+    const uint32_t in = OPERAND(attention_forward, qkv), out = OPERAND(attention_forward, out);
+    const uint32_t absent = (UINT32_C(1) << OPERAND(attention_forward, lengths));
+    const trial on = {dtype, MIX_ALL, false};
+    const float one = 1.0f;
+    kernel_case c;
+    kernel_shaped_case(&c, &bp_device_cuda, BP_KERNEL_attention_forward, &s, absent, 1);
+    for (uint64_t i = 0; i < c.bytes[in] / 4; i++) {
+        if (i % 256 >= 192) { /* a row has two heads' queries, then keys and values of one */
+            memcpy(c.image + c.offsets[in] + i * 4, &one, 4);
+        }
+    }
+    round_inputs(&c, &on, true);
+    run_16(&c, &on);
+    for (uint64_t i = 0; i < c.bytes[out] / 4; i++) {
+        uint16_t bits;
+        memcpy(&bits, c.image + c.offsets[out] + i * 2, 2);
+        if (!(fabsf(from_16(bits, dtype) - 1.0f) <= (dtype == BP_F16 ? 0x1p-10f : 0x1p-7f))) {
+            fail_msg("scale %g: out[%llu] is %g", scale, (unsigned long long)i,
+                     (double)from_16(bits, dtype));
+        }
+    }
+    kernel_case_free(&c);
+}
+
+/* verifies device-10.ca2f */
+static void attention_of_any_scale(void **state)
+{
+    static const double scales[] = {1e-6, 0.125, -0.2, 0.0, 3e6, -3e6, 1e20};
+    (void)state;
+    for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++) {
+        weights_sum_to_one(i % 2 == 0 ? BP_BF16 : BP_F16, scales[i]);
     }
 }
 
@@ -624,6 +678,7 @@ ROWS
     const struct CMUnitTest tests[] = {
 #define X(kernel) TEST(kernel, BP_BF16) TEST(kernel, BP_F16)
         ROWS cmocka_unit_test_setup_teardown(products_bf16, open_devices, close_devices),
+        cmocka_unit_test_setup_teardown(attention_of_any_scale, open_devices, close_devices),
         cmocka_unit_test_setup_teardown(products_f16, open_devices, close_devices),
         cmocka_unit_test_setup_teardown(tall_sums_16, open_devices, close_devices),
         cmocka_unit_test_setup_teardown(quantised_16, open_devices, close_devices),
