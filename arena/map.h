@@ -18,6 +18,12 @@ typedef struct bp_map_buffer {
     bp_interval interval; /* with its offset */
 } bp_map_buffer;
 
+/* A part of the program time, [first, first + count). */
+typedef struct bp_map_part {
+    const char *name;
+    uint32_t first, count; /* count > 0 */
+} bp_map_part;
+
 /* Everything that is shown. All pointers are borrowed. */
 typedef struct bp_map {
     const char *title;   /* what was planned, "gpt2" */
@@ -30,8 +36,10 @@ typedef struct bp_map {
     uint32_t op_count;  /* program times run from 0 to op_count; later lifetimes are cut there */
     uint64_t alignment; /* sizes are rounded up to it, as the plan counted them; 0 means 1 */
     bp_layout_report report;
-    const char *unit; /* "parameter": the page says bytes per unit too; NULL: it does not */
-    uint64_t units;   /* how many there are, at least 1 */
+    const char *unit;         /* "parameter": the page says bytes per unit too; NULL: it does not */
+    uint64_t units;           /* how many there are, at least 1 */
+    const bp_map_part *parts; /* on the page: a strip above the drawing; NULL: none */
+    uint32_t part_count;
     /* Writes a further section of the page, between its drawings and its table; NULL: none. */
     void (*section)(bp_text *out, const void *user);
     const void *section_user;

@@ -143,6 +143,48 @@ static void svg_peak(const bp_map *map, bp_text *out, int height)
     bp_text_string(out, "</text>\n");
 }
 
+/* A name in a rectangle from x on, where there is room for it. */
+static void svg_name(bp_text *out, const char *name, double x, double width, double y)
+{
+    const double letters = (double)LETTER * ((double)strlen(name) + 1);
+    if (width * WIDE_PIXELS >= 100 * letters) {
+        const bool narrow = width * NARROW_PIXELS >= 100 * letters;
+        svg_text_begin(out, narrow ? "n" : "n w", x + width / 2, y, 0);
+        bp_text_html(out, name);
+        bp_text_string(out, "</text>");
+    }
+}
+
+/* Parts of the program time as a strip on the scale of the drawing. */
+static void svg_parts(const bp_map *map, bp_text *out)
+{
+    if (map->part_count == 0) {
+        return;
+    }
+    bp_text_string(out, "<div class=\"plot\"><svg width=\"100%\" height=\"18\" role=\"img\" "
+                        "aria-label=\"programs over program time\">\n");
+    for (uint32_t i = 0; i < map->part_count; i++) {
+        const bp_map_part *part = &map->parts[i];
+        const double x = plot_x(map, part->first);
+        const double width = plot_x(map, part->first + part->count) - x;
+        bp_text_string(out, "<g><rect class=\"part\"");
+        svg_percent(out, "x", x);
+        svg_number(out, "y", 1);
+        svg_percent(out, "width", width);
+        svg_number(out, "height", 16);
+        bp_text_string(out, "><title>program ");
+        bp_text_html(out, part->name);
+        bp_text_string(out, "\nops ");
+        bp_text_grouped(out, part->first);
+        bp_text_string(out, " to ");
+        bp_text_grouped(out, part->first + part->count - 1);
+        bp_text_string(out, "</title></rect>");
+        svg_name(out, part->name, x, width, 13);
+        bp_text_string(out, "</g>\n");
+    }
+    bp_text_string(out, "</svg></div>\n");
+}
+
 /* What hovering shows: name, class, place, size, life. */
 static void svg_title(const bp_map *map, bp_text *out, const bp_map_buffer *buffer)
 {
@@ -192,12 +234,8 @@ static void svg_buffer(const bp_map *map, bp_text *out, const bp_map_buffer *buf
     bp_text_char(out, '>');
     svg_title(map, out, buffer);
     bp_text_string(out, "</rect>");
-    const double letters = (double)LETTER * ((double)strlen(buffer->name) + 1);
-    if (height >= 12 && width * WIDE_PIXELS >= 100 * letters) {
-        const bool narrow = width * NARROW_PIXELS >= 100 * letters;
-        svg_text_begin(out, narrow ? "n" : "n w", x + width / 2, y + height / 2 + 3, 0);
-        bp_text_html(out, buffer->name);
-        bp_text_string(out, "</text>");
+    if (height >= 12) {
+        svg_name(out, buffer->name, x, width, y + height / 2 + 3);
     }
     bp_text_string(out, "</g>\n");
 }
@@ -205,6 +243,7 @@ static void svg_buffer(const bp_map *map, bp_text *out, const bp_map_buffer *buf
 void map_svg_memory(map_work *work, bp_text *out)
 {
     const bp_map *map = work->map;
+    svg_parts(map, out);
     svg_begin(out, MEMORY_HEIGHT, "offset of every buffer against program time");
     svg_byte_axis(map, out, MEMORY_HEIGHT, "offset");
     svg_time_axis(map, out, MEMORY_HEIGHT);

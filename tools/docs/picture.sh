@@ -12,7 +12,7 @@ text() { sed -n "s/^$1\(.*\)$2\$/\1/p" "$page" | head -1; }
 {
     echo '<svg xmlns="http://www.w3.org/2000/svg" width="1100" height="730" viewBox="0 0 1100 730">'
     echo '<!-- made by tools/docs/picture.sh -->'
-    sed -n '/^<style>$/,/^<\/style>$/p' "$page" | grep -vE '^(body|h1|\.sub|\.card|\.good|\.legend|\.scroll|table|td|code|@media\(max)|vertical-align'
+    sed -n '/^<style>$/,/^<\/style>$/p' "$page" | grep -vE '^(body|h1|\.sub|\.card|\.good|\.legend|\.scroll|\.bars|\.most|\.part|span|table|td|code|@media\(max)|vertical-align'
     echo '<rect width="1100" height="730" style="fill:var(--paper)"/>'
     echo "<text x=\"20\" y=\"30\" style=\"font-size:20px;font-weight:600;fill:var(--ink)\">$(text '<h1>' '<\/h1>')</text>"
     echo "<text x=\"20\" y=\"52\" style=\"font-size:13px\">$(text '<p class="sub">' '<\/p>')</text>"

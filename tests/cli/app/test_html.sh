@@ -68,6 +68,62 @@ awk -F'"' '/<circle/ { for (i = 1; i < NF; i++) if ($i ~ / cx=$/) { x = $(i + 1)
     END { exit !(n > 2 && least < 10 && most > 90) }' "$work/plan.html"
 check $? "the curve fills its axis" "$(grep '<circle' "$work/plan.html" | head -3)"
 
+# The program of each op.
+grep -q '<title>program step$' "$work/plan.html" && grep -qx 'initialize' <<<"$text" && grep -qx 'step' <<<"$text"
+check $? "a strip names the programs" "$(grep -A1 '<title>program' "$work/plan.html")"
+
+# bars: for each bar of a page its name, with * where it is marked, its bytes and its width.
+bars() {
+    python3 - "$1" <<'P'
+import re, sys
+for row in re.findall(r'<tr(?: class="most")?><td>[^\n]*class="t">.*', open(sys.argv[1]).read()):
+    name, mark = re.search(r"<td>([^<]*?) ?(?:<b>largest</b>)?</td>", row).group(1), "<b>largest</b>" in row
+    bytes_of = int(re.search(r'title="([\d,]+) bytes"', row).group(1).replace(",", ""))
+    print(name + ("*" if mark else ""), bytes_of, round(sum(map(float, re.findall(r"width:([\d.]+)%", row)))))
+P
+}
+# The phases of a step of grpo: the bytes of the table's lines, the larger one marked, whichever it is.
+for larger in training generating; do
+    shape=(--per-device-train-batch-size 16 --num-generations 4 --max-seq-length 64 --max-completion-length 32)
+    [[ $larger == training ]] || shape=(--per-device-train-batch-size 1 --gradient-accumulation-steps 64 --num-generations 64
+        --max-seq-length 64 --max-completion-length 60 --gradient-checkpointing full)
+    run plan --task grpo --model tiny --reward number "${shape[@]}" --html "$work/grpo.html"
+    page "a plan of grpo, $larger larger" "$work/grpo.html"
+    seen=$(bars "$work/grpo.html")
+    wanted=$(sed -nE 's/^(generating|training) +([0-9,]+) bytes.*/\1 \2/p' <<<"$out" | tr -d ,)
+    [[ $(cut -d ' ' -f 1,2 <<<"$seen" | tr -d '*') == "$wanted" && $(wc -l <<<"$wanted") -eq 2 ]]
+    check $? "bars of both phases" "$seen; $wanted"
+    [[ $(grep -c '\*' <<<"$seen") -eq 1 && $(sort -k 2 -n <<<"$seen" | tail -1) == "$larger* "*' '100 ]]
+    check $? "$larger is marked and is the longest" "$seen"
+    grep -q "^The phases use the same arena .*${larger^} is the largest phase: .*makes\? the arena smaller" <<<"$text" &&
+        grep -qx prefill <<<"$text" && grep -qx decode <<<"$text"
+    check $? "words about them, and where the map has them" "$text"
+done
+
+# Ranks as threads of one process: the plan is that of the run, with a bar for each and their sum.
+rank=(--model tiny --max-seq-length 16 --max-steps 1 --gradient-accumulation-steps 4)
+awk 'BEGIN { for (i = 0; i < 99; i++) print i, "bottles" }' >"$work/few"
+run train "${rank[@]}" --data "$work/few" --fabric threads:4 --output-dir "$work/ranks" --quiet
+trained=$(grep -o '"arena_bytes":[0-9]*' "$work/ranks/events.jsonl" | head -1 | cut -d : -f 2)
+run plan "${rank[@]}" --fabric threads:4 --html "$work/ranks.html"
+page "a plan of four ranks" "$work/ranks.html"
+seen=$(bars "$work/ranks.html")
+[[ -n $trained && $seen == "$(for i in 0 1 2 3; do echo "rank $i $trained 100"; done)" ]]
+check $? "a bar for each rank, of the run's bytes" "$seen; $trained"
+sum=$(sed 's/process  *\([0-9,]*\) bytes.*/\1/;t;d' <<<"$out")
+[[ $(tr -d , <<<"$sum") -eq $((4 * trained)) ]] && grep -q "^4 ranks are threads of one process; their arenas take $sum bytes" <<<"$text"
+check $? "the arenas of the process: $sum" "$text"
+run plan "${rank[@]}" --ranks 4 --shard parameters --html "$work/ranks.html"
+page "a plan of ranks that share weights" "$work/ranks.html"
+seen=$(bars "$work/ranks.html")
+[[ $(wc -l <<<"$seen") -eq 4 && $(sort -k 3 -n <<<"$seen" | tail -1) == *'* '* ]] && grep -q '^4 ranks, each in its process. --shard parameters' <<<"$text"
+check $? "the largest of them is marked" "$seen"
+for wrong in mpi threads:17 threads:x; do
+    expect 2 "bedplate: --fabric: a plan needs the number of ranks: found $wrong, expected threads:1 to threads:16, or --ranks N" \
+        plan "${rank[@]}" --fabric "$wrong"
+done
+expect 2 'bedplate: --ranks: --fabric has another number of ranks: found 2, expected 4' plan "${rank[@]}" --ranks 2 --fabric threads:4
+
 # The page of a run that was stopped and goes on, with evaluations of three metrics and names that are no HTML.
 awk 'BEGIN { for (i = 0; i < 400; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
 common=(train --model tiny --data "$work/text" --validation-split 0.1 --max-seq-length 16 --threads 1 --quiet

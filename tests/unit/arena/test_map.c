@@ -291,6 +291,24 @@ static void classes_have_their_colours(void **state)
 }
 
 /* verifies arena-17.7767 */
+static void parts_of_the_time_are_a_strip(void **state)
+{
+    (void)state;
+    static const bp_map_part parts[] = {{"<first>", 0, 2}, {"x", 2, 3}};
+    bp_map map = small_map();
+    assert_null(strstr(form_of(bp_map_html, &map), "class=\"part\""));
+    map.parts = parts;
+    map.part_count = 2;
+    map.op_count = 5;
+    const char *page = form_of(bp_map_html, &map);
+    assert_non_null(strstr(page, "<rect class=\"part\" x=\"0.000%\" y=\"1.00\" width=\"40.000%\" "
+                                 "height=\"16.00\"><title>program &lt;first&gt;\nops 0 to 1<"));
+    assert_non_null(strstr(page, "x=\"40.000%\" y=\"1.00\" width=\"60.000%\" "
+                                 "height=\"16.00\"><title>program x\nops 2 to 4<"));
+    assert_non_null(strstr(page, "<text class=\"n\" x=\"20.000%\" y=\"13.00\">&lt;first&gt;<"));
+}
+
+/* verifies arena-17.7767 */
 static void the_page_shows_the_bound_that_was_missed(void **state)
 {
     (void)state;
@@ -455,6 +473,7 @@ int main(void)
         cmocka_unit_test(ops_may_lack_names),
         cmocka_unit_test(errors_are_reported),
         cmocka_unit_test(the_page_takes_a_further_section),
+        cmocka_unit_test(parts_of_the_time_are_a_strip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

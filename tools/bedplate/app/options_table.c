@@ -523,11 +523,12 @@ static const option table[] = {
     {"ddp-bucket-cap-mb", OPTION_COUNT, LEARNS, AT(bucket_mb), 0, 1 << 20, "0", "MB", false,
      "the most MiB of gradients in a message, of which two are under way; 0: 16, and at least 256 "
      "KiB for each rank"},
-    {"fabric", OPTION_TEXT, COMMAND_TRAIN | COMMAND_BENCH, AT(fabric), 0, 0, "auto",
+    {"fabric", OPTION_TEXT, LEARNS | COMMAND_BENCH, AT(fabric), 0, 0, "auto",
      "auto|none|mpi|nccl|nccl:N|threads:N", false,
      "how ranks communicate; auto: by the launcher's environment (mpirun, srun, torchrun), else "
      "one rank; nccl: the same, with NCCL between GPUs (auto uses it if every rank has it); "
-     "threads:N, nccl:N: N ranks in this process, with --threads threads each"},
+     "threads:N, nccl:N: N ranks in this process, with --threads threads each. plan takes "
+     "threads:N"},
     {"mpi", OPTION_TEXT, COMMAND_TRAIN | COMMAND_BENCH, AT(mpi), 0, 0, "auto", "auto|FILE", false,
      "the MPI library to load; auto: that of the launcher"},
     {"silence-limit", OPTION_COUNT, SHAPES, AT(silence_limit), 1, 1 << 20, "10", "SECONDS", false,

@@ -11,6 +11,7 @@
 
 typedef struct map_tables {
     bp_map_class classes[BP_CLASS_COUNT];
+    bp_map_part programs[BP_PROGRAM_COUNT];
     bp_map_buffer *buffers;
     const char **op_names;
     void *scratch;
@@ -52,6 +53,15 @@ static void fill_map(bp_map *map, map_tables *tables, const bp_plan *plan, bp_sp
     for (uint32_t i = 0; i < graph->used.ops; i++) {
         tables->op_names[i] = bp_kernel_describe(graph->ops[i].kernel)->name;
     }
+    map->part_count = 0;
+    for (uint32_t p = 0; p < BP_PROGRAM_COUNT; p++) {
+        const bp_map_part part = {bp_program_name((bp_program_kind)p), graph->program_first[p],
+                                  graph->program_count[p]};
+        if (part.count > 0) {
+            tables->programs[map->part_count++] = part;
+        }
+    }
+    map->parts = tables->programs;
     map->classes = tables->classes;
     map->buffers = tables->buffers;
     map->op_names = tables->op_names;
@@ -101,22 +111,15 @@ bp_status listing_map(bp_text *out, const bp_plan *plan, const char *title, bool
 /* What the page shows beside the device arena. */
 typedef struct page_more {
     const bp_plan *plan;
-    const bp_frontier *curve;
-    const char *notes;
+    void (*section)(bp_text *out, const void *user);
+    const void *user;
     bp_status status; /* of the host arena's map */
 } page_more;
 
 static void put_more(bp_text *out, const void *user)
 {
     page_more *more = (page_more *)(uintptr_t)user;
-    if (more->curve != NULL) {
-        frontier_page(out, more->curve);
-    }
-    if (more->notes[0] != '\0') {
-        bp_text_string(out, "<h2>Beside this map</h2>\n<pre>\n");
-        bp_text_html(out, more->notes);
-        bp_text_string(out, "</pre>\n");
-    }
+    more->section(out, more->user);
     if (more->plan->report.host.arena_bytes > 0) {
         const bp_map host = {.title = "host arena"};
         bp_text_string(out, "<h2>host arena</h2>\n<pre>\n");
@@ -126,9 +129,9 @@ static void put_more(bp_text *out, const void *user)
 }
 
 bp_status listing_page(bp_text *out, const bp_plan *plan, const char *title, const char *details,
-                       const char *notes, const bp_frontier *curve)
+                       void (*section)(bp_text *out, const void *user), const void *user)
 {
-    page_more more = {.plan = plan, .curve = curve, .notes = notes};
+    page_more more = {.plan = plan, .section = section, .user = user};
     const bp_map map = {
         .title = title, .details = details, .section = put_more, .section_user = &more};
     bp_status status = put_map(out, plan, BP_SPACE_DEVICE, &map, bp_map_html);

@@ -4,7 +4,6 @@
 #define BP_BEDPLATE_LISTING_H
 
 #include "core/plan/planned.h"
-#include "tools/bedplate/planning/frontier_text.h"
 #include "tools/bedplate/app/output.h"
 
 /* The map of a plan as text, or as a JSON object, on `out`; that of the host arena after
@@ -12,9 +11,10 @@
 bp_status listing_map(bp_text *out, const bp_plan *plan, const char *title,
                       bool json) BP_MUST_CHECK;
 
-/* The map as a page: `details` says how was planned, and `notes` what the map has not, in lines
- * ("": nothing); with the curve of time against bytes if there is one (NULL: none). */
+/* The map as a page: `details` has how was planned; `section` writes what stands between the
+ * drawings and the table of buffers. */
 bp_status listing_page(bp_text *out, const bp_plan *plan, const char *title, const char *details,
-                       const char *notes, const bp_frontier *curve) BP_MUST_CHECK;
+                       void (*section)(bp_text *out, const void *user),
+                       const void *user) BP_MUST_CHECK;
 
 #endif

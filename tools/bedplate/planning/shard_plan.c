@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/fabric/threads.h"
+#include "device/host/cpu.h"
+#include "tools/bedplate/ranks/ranks.h"
 #include "tools/bedplate/session/dry_run.h"
 
 static const char where[] = "ranks";
@@ -56,6 +59,39 @@ static uint32_t ranks_planned(const settings *set)
     return (uint32_t)(asked ? set->ranks_asked : sequence ? set->sequence_ranks : 0);
 }
 
+void shard_plan_here(settings *set)
+{
+    const uint64_t here = ranks_in_process(set);
+    if (here > 1 && here <= BP_THREADS_RANKS_MAX) {
+        const uint64_t each = bp_cpu_count() / here;
+        set->ranks_asked = set->ranks_asked > 0 ? set->ranks_asked : here;
+        set->threads = set->threads > 0 ? set->threads : each > 0 ? each : 1;
+    }
+}
+
+bp_status shard_plan_check(const settings *set, bp_error *error)
+{
+    const char *word = set->fabric;
+    const uint64_t here = ranks_in_process(set);
+    const bool one =
+        strcmp(word, "auto") == 0 || strcmp(word, "none") == 0 || strcmp(word, "threads:1") == 0;
+    if (one || set->unit != NULL) { /* a unit's launcher has the ranks */
+        return BP_OK;
+    }
+    if (here < 2 || here > BP_THREADS_RANKS_MAX) {
+        const bp_status status = bp_error_set(error, BP_ERR_USAGE, where,
+                                              "a plan needs the number of ranks", "--fabric");
+        bp_error_found(error, word, strlen(word));
+        bp_error_right(error, "threads:1 to threads:16, or --ranks N for ranks in processes");
+        return status;
+    }
+    if (set->ranks_asked != here) {
+        return bp_error_numbers(error, BP_ERR_USAGE, where, "--fabric has another number of ranks",
+                                "--ranks", (int64_t)set->ranks_asked, (int64_t)here);
+    }
+    return BP_OK;
+}
+
 void shard_resolve(const settings *set, bp_spec *spec)
 {
     spec->sharing = set->shard != NULL ? sharing_of(set->shard) : BP_SHARING_NONE;
@@ -67,27 +103,27 @@ void shard_resolve(const settings *set, bp_spec *spec)
 
 bp_status shard_plan_links(const settings *set, bp_wire *wire, bp_error *error)
 {
-    const uint64_t ranks = wire->ranks;
-    const uint64_t asked = set->ranks_per_host > 0 ? set->ranks_per_host : ranks;
-    const uint64_t host = asked < ranks ? asked : ranks;
+    const uint64_t count = wire->ranks;
+    const uint64_t asked = set->ranks_per_host > 0 ? set->ranks_per_host : count;
+    const uint64_t host = asked < count ? asked : count;
     double bandwidth[2], latency[2];
-    if ((ranks & (ranks - 1)) != 0) {
+    if ((count & (count - 1)) != 0) {
         return bp_error_set(
             error, BP_ERR_USAGE, where,
             "the number of ranks is a power of two: it divides the virtual ranks of a step",
             "--ranks");
     }
-    if (ranks % host != 0) {
+    if (count % host != 0) {
         return bp_error_numbers(error, BP_ERR_USAGE, where,
                                 "every host has as many ranks as the others: the number divides "
                                 "that of all ranks",
-                                "--ranks-per-host", (int64_t)host, (int64_t)ranks);
+                                "--ranks-per-host", (int64_t)host, (int64_t)count);
     }
     BP_TRY(read_pair(set->bandwidth, "--bandwidth", 1.0, bandwidth, error));
     BP_TRY(read_pair(set->latency, "--latency", 0.0, latency, error));
     wire->host = (uint32_t)host;
     wire->link[BP_WIRE_INSIDE] = (bp_wire_link){host - 1, 0.0, bandwidth[0], latency[0]};
-    wire->link[BP_WIRE_BETWEEN] = (bp_wire_link){ranks - host, 0.0, bandwidth[1], latency[1]};
+    wire->link[BP_WIRE_BETWEEN] = (bp_wire_link){count - host, 0.0, bandwidth[1], latency[1]};
     return BP_OK;
 }
 
@@ -101,13 +137,13 @@ static void shard_wire(const bp_plan *made, bp_wire *wire)
 
 bp_status shard_plan_find(session *s, shard_plan *plan)
 {
-    const uint32_t ranks = s->spec.ranks;
-    *plan = (shard_plan){.ranks = ranks_planned(s->set) > 0 ? ranks : 0, .wire = {.ranks = ranks}};
+    const uint32_t count = s->spec.ranks;
+    *plan = (shard_plan){.ranks = ranks_planned(s->set) > 0 ? count : 0, .wire = {.ranks = count}};
     if (plan->ranks == 0) {
         return BP_OK;
     }
     BP_TRY(shard_plan_links(s->set, &plan->wire, &s->error));
-    plan->rank = calloc(ranks, sizeof *plan->rank);
+    plan->rank = calloc(count, sizeof *plan->rank);
     if (plan->rank == NULL) {
         return bp_error_set(&s->error, BP_ERR_FIT, where, "no memory for the plans of all ranks",
                             "--ranks");

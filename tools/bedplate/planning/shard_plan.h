@@ -16,6 +16,12 @@ typedef struct shard_plan {
     bp_wire wire;
 } shard_plan;
 
+/* --fabric threads:N of a plan: --ranks N, which share the processors as in the run. */
+void shard_plan_here(settings *set);
+
+/* BP_ERR_USAGE for a --fabric whose ranks are not known, or another number of ranks in --ranks. */
+bp_status shard_plan_check(const settings *set, bp_error *error) BP_MUST_CHECK;
+
 /* --ranks and --shard become the spec's; of `auto`, nothing is shared yet. */
 void shard_resolve(const settings *set, bp_spec *spec);
 bool shard_automatic(const settings *set);

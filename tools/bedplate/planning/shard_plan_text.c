@@ -2,7 +2,11 @@
 /* The plans of all ranks, in words and numbers. */
 #include "tools/bedplate/planning/shard_plan_text.h"
 
+#include <stdio.h>
+
+#include "tools/bedplate/pages/bars.h"
 #include "tools/bedplate/planning/shard_choice_text.h"
+#include "tools/bedplate/ranks/ranks.h"
 
 /* The ranks of the smallest and of the largest arena. */
 static void find_extremes(const shard_plan *plan, uint64_t *least, uint64_t *most)
@@ -13,6 +17,16 @@ static void find_extremes(const shard_plan *plan, uint64_t *least, uint64_t *mos
         *least = bytes < *least ? bytes : *least;
         *most = bytes > *most ? bytes : *most;
     }
+}
+
+/* The arenas of ranks that are threads of one process; 0: each has its process. */
+static uint64_t shard_plan_process(const session *s, const shard_plan *plan)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; ranks_in_process(s->set) > 1 && i < plan->ranks; i++) {
+        bytes += plan->rank[i].arena_bytes;
+    }
+    return bytes;
 }
 
 static void json_ranges(output *out, const session *s, uint32_t rank)
@@ -57,6 +71,10 @@ void shard_plan_json(output *out, const session *s, const shard_plan *plan)
     shard_choice_json(out, &s->sharing);
     json_count(out, "smallest_arena_bytes", least);
     json_count(out, "largest_arena_bytes", most);
+    const uint64_t process = shard_plan_process(s, plan);
+    if (process > 0) {
+        json_count(out, "process_arena_bytes", process);
+    }
     json_list(out, "per_rank");
     for (uint32_t i = 0; i < plan->ranks; i++) {
         json_item(out);
@@ -120,7 +138,7 @@ static void put_link(bp_text *text, const char *name, const bp_wire_link *link)
     bp_text_string(text, " s\n");
 }
 
-static void put_map(bp_text *text, const session *s, uint32_t ranks)
+static void put_map(bp_text *text, const session *s, uint32_t count)
 {
     const bp_builder *builder = &s->plan.builder;
     bp_text_string(text, "\nelements of each rank\n");
@@ -129,7 +147,7 @@ static void put_map(bp_text *text, const session *s, uint32_t ranks)
             continue;
         }
         bp_text_padded(text, bp_build_name(builder, i), 40, BP_TEXT_LEFT);
-        for (uint32_t rank = 0; rank < ranks; rank++) {
+        for (uint32_t rank = 0; rank < count; rank++) {
             const bp_share share =
                 bp_shards_share(&builder->shards, i, builder->parameters[i].count, rank);
             if (share.count > 0) {
@@ -169,7 +187,16 @@ void shard_plan_put(bp_text *text, const session *s, const shard_plan *plan, boo
     bp_text_fixed(text, (double)most / (double)least, 4);
     bp_text_string(text, " of the smallest, ");
     bp_text_grouped(text, most - least);
-    bp_text_string(text, " bytes more\nwire        a rank sends in a step (the mean of all), in ");
+    bp_text_string(text, " bytes more\n");
+    const uint64_t process = shard_plan_process(s, plan);
+    if (process > 0) {
+        bp_text_string(text, "process     ");
+        bp_text_grouped(text, process);
+        bp_text_string(text, " bytes: the arenas of all its ranks (");
+        bp_text_bytes_human(text, process);
+        bp_text_string(text, ")\n");
+    }
+    bp_text_string(text, "wire        a rank sends in a step (the mean of all), in ");
     bp_text_u64(text, plan->wire.calls);
     bp_text_string(text, " calls:\n");
     put_link(text, "  inside    ", &plan->wire.link[BP_WIRE_INSIDE]);
@@ -182,4 +209,42 @@ void shard_plan_put(bp_text *text, const session *s, const shard_plan *plan, boo
     if (with_map) {
         put_map(text, s, plan->ranks);
     }
+}
+
+void shard_plan_page(bp_text *text, const session *s, const shard_plan *plan)
+{
+    uint64_t least, most;
+    if (plan->ranks == 0) {
+        return;
+    }
+    find_extremes(plan, &least, &most);
+    const uint64_t process = shard_plan_process(s, plan);
+    bp_text_string(text, "<h2>Arenas of the ranks</h2>\n<p class=\"sub\">");
+    bp_text_u64(text, plan->ranks);
+    if (process > 0) {
+        bp_text_string(text, " ranks are threads of one process; their arenas take ");
+        bp_text_grouped(text, process);
+        bp_text_string(text, " bytes (");
+        bp_text_bytes_human(text, process);
+        bp_text_string(text, ") together");
+    } else {
+        bp_text_string(text, " ranks, each in its process");
+    }
+    bp_text_string(text, ". --shard ");
+    bp_text_string(text, bp_sharing_name(s->spec.sharing));
+    bp_text_string(text, "; a rank sends ");
+    bp_text_grouped(text, (uint64_t)(plan->wire.link[BP_WIRE_INSIDE].bytes +
+                                     plan->wire.link[BP_WIRE_BETWEEN].bytes));
+    bp_text_string(text, " bytes in a step. The map is that of rank ");
+    bp_text_u64(text, s->spec.rank);
+    bp_text_string(text, ".</p>\n");
+    bars_begin(text);
+    for (uint32_t i = 0; i < plan->ranks; i++) {
+        char name[32];
+        const uint64_t bytes = plan->rank[i].arena_bytes;
+        snprintf(name, sizeof name, "rank %u", i);
+        const bar one = {name, bytes, NULL, bytes == most && most > least ? "largest" : NULL};
+        bars_put(text, &one, most);
+    }
+    bars_end(text);
 }

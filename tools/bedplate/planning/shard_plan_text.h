@@ -11,4 +11,7 @@
 void shard_plan_json(output *out, const session *s, const shard_plan *plan);
 void shard_plan_put(bp_text *text, const session *s, const shard_plan *plan, bool with_map);
 
+/* A section of the plan's page: a bar for each rank, and the sum where they share a process. */
+void shard_plan_page(bp_text *text, const session *s, const shard_plan *plan);
+
 #endif

@@ -334,43 +334,26 @@ bp_status policy_fill(session *s, uint32_t longest, rollout_choice *choice)
  * it can be. */
 bp_status policy_phases_find(const bp_spec *spec, policy_phases *phases, bp_error *error)
 {
-    bp_spec one = phase_generating(spec);
-    *phases = (policy_phases){.generating = 0};
+    *phases = (policy_phases){.slots = 0};
     if (!spec->row_weights || spec->generate_context == 0) {
         return BP_OK;
     }
+    bp_spec one[POLICY_PHASES] = {phase_generating(spec),
+                                  reward_model_phase(spec, spec->between_bytes), *spec};
+    bp_spec *training = &one[POLICY_TRAINING];
+    training->between_bytes = 0;
+    training->generate_context = training->generate_sequences = training->prefill_rows = 0;
+    training->generate_regions = training->generate_prompt = 0;
     phases->slots = bp_spec_decode_rows(spec);
     phases->tokens = spec->sequence;
-    BP_TRY(dry_run_arena(&one, 0, &phases->generating, error));
-    if (spec->between_bytes > 0) {
-        one = reward_model_phase(spec, spec->between_bytes);
-        BP_TRY(dry_run_arena(&one, 0, &phases->scoring, error));
+    for (uint32_t i = 0; i < POLICY_PHASES; i++) {
+        bp_report report;
+        if (i == POLICY_SCORING && spec->between_bytes == 0) {
+            continue;
+        }
+        BP_TRY(dry_run_report(&one[i], 0, &report, error));
+        phases->bytes[i] = report.arena_bytes;
+        memcpy(phases->classes[i], report.class_peak, sizeof phases->classes[i]);
     }
-    one = *spec;
-    one.between_bytes = 0;
-    one.generate_context = one.generate_sequences = one.prefill_rows = 0;
-    one.generate_regions = one.generate_prompt = 0;
-    return dry_run_arena(&one, 0, &phases->training, error);
-}
-
-void policy_phases_put(bp_text *text, const policy_phases *phases)
-{
-    if (phases->training == 0) {
-        return;
-    }
-    bp_text_string(text, "generating  ");
-    bp_text_grouped(text, phases->generating);
-    bp_text_string(text, " bytes with the state, ");
-    bp_text_u64(text, phases->slots);
-    bp_text_string(text, " sequences of ");
-    bp_text_u64(text, phases->tokens);
-    bp_text_string(text, " tokens at once\n");
-    if (phases->scoring > 0) {
-        bp_text_string(text, "scoring     ");
-        bp_text_grouped(text, phases->scoring);
-        bp_text_string(text, " bytes with the state, by models beside the policy\n");
-    }
-    bp_text_string(text, "training    ");
-    bp_text_grouped(text, phases->training);
-    bp_text_string(text, " bytes with the state\n");
+    return BP_OK;
 }

@@ -106,16 +106,28 @@ bp_status policy_open(policy_run *policy, session *s) BP_MUST_CHECK;
  * longest completion; and what the run would take of host memory. */
 bp_status policy_plan(policy_run *policy, session *s) BP_MUST_CHECK;
 
+/* The phases of a step, in their order. A reward model scores between the others. */
+typedef enum policy_phase {
+    POLICY_GENERATING,
+    POLICY_SCORING,
+    POLICY_TRAINING,
+    POLICY_PHASES
+} policy_phase;
+
 /* Bytes of the arena if one of the phases were all of it. */
 typedef struct policy_phases {
-    uint64_t generating, training; /* both 0: the task is another one */
-    uint64_t scoring;              /* by a reward model; 0: there is none */
+    uint64_t bytes[POLICY_PHASES]; /* 0: there is no such phase; all 0: the task is another one */
+    uint64_t classes[POLICY_PHASES][BP_CLASS_COUNT]; /* of them, at the peak of the phase */
     uint32_t slots, tokens;
 } policy_phases;
 
 bp_status policy_phases_find(const bp_spec *spec, policy_phases *phases,
                              bp_error *error) BP_MUST_CHECK;
 void policy_phases_put(bp_text *text, const policy_phases *phases);
+void policy_phases_json(output *out, const policy_phases *phases);
+
+/* A section of the plan's page: a bar for each phase, the largest marked. */
+void policy_phases_page(bp_text *text, const policy_phases *phases);
 
 /* Takes its memory and starts the reward command, once the spec is chosen. `identity`: room for
  * DISTILL_IDENTITY bytes, which name the prompts and, behind these words, models beside the policy.

@@ -209,14 +209,7 @@ static bp_status print_json(output *out, const session *s, const extras *more)
     if (more->evaluation > 0) {
         json_count(out, "eval_batch_enlarges_bytes", more->evaluation);
     }
-    if (more->phases.training > 0) {
-        json_count(out, "generating_bytes", more->phases.generating);
-        if (more->phases.scoring > 0) {
-            json_count(out, "scoring_bytes", more->phases.scoring);
-        }
-        json_count(out, "training_bytes", more->phases.training);
-        json_count(out, "slots", more->phases.slots);
-    }
+    policy_phases_json(out, &more->phases);
     buckets_json(out, s);
     frozen_json(out, s, &more->still);
     device_describe(out, &s->plan.spec, true);
@@ -386,24 +379,49 @@ static bp_status print_table(output *out, const session *s, const extras *more)
     return status;
 }
 
+typedef struct page_parts {
+    const session *s;
+    const extras *more;
+} page_parts;
+
+/* What the page has beside the map: the curve, phases, ranks, traffic. */
+static void put_parts(bp_text *out, const void *user)
+{
+    const page_parts *parts = user;
+    const extras *more = parts->more;
+    char notes[2048];
+    bp_text words;
+    bp_text_init(&words, NULL, NULL, notes, sizeof notes);
+    offload_put(&words, &more->offload);
+    const bp_status whole = bp_text_flush(&words);
+    (void)whole; /* longer ones are cut */
+    policy_phases_page(out, &more->phases);
+    shard_plan_page(out, parts->s, &more->ranks);
+    if (more->curve != NULL) {
+        frontier_page(out, more->curve);
+    }
+    if (notes[0] != '\0') {
+        bp_text_string(out, "<h2>Beside this map</h2>\n<pre>\n");
+        bp_text_html(out, notes);
+        bp_text_string(out, "</pre>\n");
+    }
+}
+
 static bp_status write_page(session *s, const extras *more)
 {
     FILE *file = fopen(s->set->html, "w");
     bp_status status = BP_ERR_STORE;
     if (file != NULL) {
         output out;
-        char details[1024], notes[2048];
+        char details[1024];
         bp_text words;
+        const page_parts parts = {s, more};
         bp_text_init(&words, NULL, NULL, details, sizeof details);
         put_shapes(&words, s);
-        bp_status whole = bp_text_flush(&words);
-        bp_text_init(&words, NULL, NULL, notes, sizeof notes);
-        offload_put(&words, &more->offload);
-        policy_phases_put(&words, &more->phases);
-        whole = bp_text_flush(&words);
-        (void)whole; /* longer ones are cut */
+        const bp_status whole = bp_text_flush(&words);
+        (void)whole; /* a longer one is cut */
         output_begin(&out, file);
-        status = listing_page(&out.text, &s->plan, s->set->model, details, notes, more->curve);
+        status = listing_page(&out.text, &s->plan, s->set->model, details, put_parts, &parts);
         output_end(&out);
         bool failed = ferror(file) != 0;
         failed = fclose(file) != 0 || failed;
@@ -525,6 +543,7 @@ bp_status plan_read(session *s)
 {
     static checkpoint points; /* large */
     static policy_run policy;
+    BP_TRY(shard_plan_check(s->set, &s->error));
     BP_TRY(plan_inputs(s));
     BP_TRY(plan_schedule(s));
     BP_TRY(class_weights_fill(s, NULL));
@@ -584,6 +603,7 @@ static bp_status cmd_plan_plan(session *s)
     }
     dry_run_wipe();
     if (set->unit != NULL) {
+        shard_plan_end(&more.ranks);
         return print_unit(s);
     }
     output_begin(&out, stdout);
@@ -597,11 +617,9 @@ static bp_status cmd_plan_plan(session *s)
         status = listing_map(&out.text, &s->plan, set->model, set->json);
     }
     output_end(&out);
+    status = status == BP_OK && set->html != NULL ? write_page(s, &more) : status;
     shard_plan_end(&more.ranks);
     BP_TRY(status);
-    if (set->html != NULL) {
-        BP_TRY(write_page(s, &more));
-    }
     BP_TRY(session_check_fit(s));
     BP_TRY(offload_check_bytes(&s->offload, &s->plan, &s->error));
     return set->emit_c != NULL ? emit_c_write(s) : BP_OK;
@@ -610,7 +628,10 @@ static bp_status cmd_plan_plan(session *s)
 int cmd_plan(const settings *set)
 {
     static session s;
-    bp_status status = session_begin(&s, set);
+    static settings planned;
+    planned = *set;
+    shard_plan_here(&planned);
+    bp_status status = session_begin(&s, &planned);
     if (status == BP_OK) {
         status = cmd_plan_plan(&s);
     }
