@@ -29,6 +29,76 @@ while IFS='|' read -r command words wanted; do
         same "$command" "$words" "$wanted"
     fi
 done <<'END'
+# 2026-11-30: lines of TRL, axolotl, torchtune, llama.cpp, mlx-lm and others with the values that their users give.
+train|--task grpo --reward_funcs number think|--task grpo --reward number --reward think
+train|--task grpo --reward number think --reward_weights 1.0 0.5|--task grpo --reward number --reward think --reward-weights 1.0,0.5
+train|--freeze 'h.0.*' 'h.1.*'|--freeze 'h.0.*' --freeze 'h.1.*'
+train|--max_grad_norm None|--max-grad-norm 0
+train|--max_grad_norm null|--max-grad-norm 0
+train|--max_grad_norm 0.3|--max-grad-norm 0.3
+train|--save_total_limit None|? expected a number such as 8, or leave the option out
+train|--neftune_noise_alpha None|? or leave the option out
+train|--warmup_steps null|? or leave the option out
+train|--fp16=auto|? name the precision: --bf16, --fp16 or --fp32
+train|--tf32 auto|? --tf32 true or false
+train|--bf16 False|--bf16=false
+train|--per_device_train_batch_size auto|? with --arena BYTES and without this option
+train|--gradient_accumulation_steps auto|? with --arena BYTES and without this option
+train|--report_to tensorboard wandb|? wandb: an argument that is not expected: TensorBoard files can be synced
+train|config.yml|? config.yml: a file without its option: expected --config FILE, with lines
+train|--output-dir o run.yaml|? run.yaml: a file without its option
+train|optimizer.lr=1e-4|? an option without its dashes: expected --lr=1e-4
+train|dataset.packed=True|? an option without its dashes: expected --packed=True
+train|tokenizer.max_seq_len=512|? an option without its dashes: expected --max_seq_len=512
+train|lr_scheduler.num_warmup_steps=100|? an option without its dashes: expected --num_warmup_steps=100
+train|checkpointer.checkpoint_dir=dir|? an option without its dashes: expected --checkpoint_dir=dir
+train|--task ppo|? the nearest is --task grpo
+train|--task rloo|? the nearest is --task grpo
+train|--task dapo|? --task grpo with --loss-type dapo
+train|--task cpo|? the nearest is --task orpo or simpo
+train|--task reward|? reward models are not trained: --task dpo
+train|--task rm|? reward models are not trained
+train|--gamma_beta_ratio 0.5|? --simpo-gamma F is this ratio times --beta
+train|--unfrozen_parameters '["^lm_head.weight$"]'|? --trainable GLOB .* not with regular expressions
+train|--lora-layers 8|? --layers-to-transform 0,1,.. names layers; mlx-lm counts the last ones
+train|--ignore_pad_token_for_loss|? padding is never trained
+train|--mlm|? --task masked-lm
+train|--enable_liger_kernel|? --loss-chunk-rows
+train|--train_on_prompt|--loss-on all
+train|--train_on_prompt False|--loss-on assistant
+train|--source_max_len 64 --target_max_len 32|--max-source-length 64 --max-seq-length 32
+train|--max_memory_mb 8000|? --arena 8GB
+train|--max_memory_MB 8000|? --arena 8GB
+train|--kl_target 0.1|? --beta F
+train|--learning_rate_warmup_ratio 0.1|--warmup-ratio 0.1
+train|--accum 8|--gradient-accumulation-steps 8
+train|--trainer.total_epochs 2|? the nearest is --total-epochs \(--num-train-epochs\)
+train|--total_epochs 2|--num-train-epochs 2
+train|--full|? without --lora-r all weights are trained
+train|--eval|? --eval-data FILE, or --validation-split F
+train|--stop_after 100|--stop-at-step 100
+train|--weights tiny|--model tiny
+train|--arch llama|? config.json names its type
+train|--file a.txt|--data a.txt
+plan|--tp 2|? --shard parameters
+plan|--dp 2 --gradient-accumulation-steps 2|--ranks 2 --gradient-accumulation-steps 2
+plan|--kv_cache_dtype fp8|? the type of activations
+plan|--library_name transformers|? leave it out
+plan|--file a.txt|--data a.txt
+embed|-p text|? --data FILE, or --data - for standard input
+embed|--embd-output-format json|? FILE.npy or FILE.jsonl
+bench|step -m tiny|step --model tiny
+bench|-m tiny -p 512 -n 128|? `bench step` measures a training step
+export|--vocab-only|? with its tokenizer
+export|--format safetensors|--format hf
+export|--format onnx|? not implemented: hf, gguf or llmc
+export|--export_dir y|--to y
+export|--mlx-path y|--to y
+export|--export_quantization_bit 4|? --save-quant TYPE
+export|--q4_k_m|? --save-quant TYPE
+export|--ftype q8_0|? --save-quant TYPE
+export|--export_size 2|? one file is written
+export|--de-quantize|? floats are written without --save-quant
 # transformers: TrainingArguments and its example scripts
 train|--model_name_or_path tiny|--model tiny
 train|--pretrained_model_name_or_path tiny|--model tiny
@@ -330,7 +400,7 @@ train|--eval_steps 1.5|? a whole number, or below 1 a share
 train|--seed -1|? expected 0 or more
 train|--dtype int4|? no such value: found "int4", expected bf16
 train|--bits 3|? expected 4, 8
-train|--bf16 auto|? --bf16: no such value: found "auto", expected true or false
+train|--bf16 auto|? --bf16: found "auto": name the precision
 train|--bf16 --max-steps -1 maybe|? maybe: an argument that is not expected
 train|batch_size=4|? batch_size=4: an option without its dashes: expected --batch_size=4
 train|--dtype None|? name the precision
@@ -694,6 +764,20 @@ for name in linear cosine cosine_with_restarts polynomial constant constant_with
     run train --lr-scheduler-type $name --print-options
     [[ $code -eq 0 ]] || grep -q 'the nearest is' <<<"$err"
     check $? "the schedule $name" "$err"
+done
+
+# Commands of other programs: the nearest of ours and its help, or the reason why there is none.
+for row in 'finetune:is train:train' 'fine_tune:is train:train' 'sft:is train:train' 'dpo:has --task:train' 'grpo:has --task:train' \
+    'resume:has --resume:train' 'chat:has --chat:generate' 'inference:is generate:generate' 'serve:there is no server:export' \
+    'quantize:has --save-quant:export' 'convert:import reads GGUF:export' 'merge-lora:--adapter DIR --merge:export' \
+    'evaluate:is eval, with --predictions:eval' 'perplexity:is eval:eval' 'embedding:is embed:embed' 'preprocess:is tokenize:tokenize' \
+    'distillation:is distill:distill' 'estimate-memory:is plan:plan' 'env:is devices:devices' 'monitor:is watch:watch' \
+    'benchmark:is bench:bench' 'wizard:is init:init' 'download:hf download:' 'push:hf upload:' 'models:--help presets:' 'version:--version:'; do
+    IFS=: read -r word hint ours <<<"$row"
+    expect 2 "^bedplate: $word: unknown command: .*$hint" "$word" --model tiny
+    [[ $(grep -c . <<<"$err") -eq $((${#ours} > 0 ? 2 : 1)) && -z $out ]] &&
+        { [[ -z $ours ]] || { grep -qx "try: bedplate $ours --help" <<<"$err" && "$program" "$ours" --help >"$work/help"; }; }
+    check $? "$word: its help can be shown" "$err"
 done
 
 # A configuration file takes the same names; the command line wins under any of them.

@@ -25,6 +25,10 @@ enum { EXIT_MISMATCH = 8, EXIT_ANOMALY = 9 };
 
 /* Row `index` of the table of commands, and of that of exit codes; NULL past the end. */
 const command *command_at(uint32_t index);
+
+/* What is printed of a name that other programs have for a command; NULL: it is not known. *nearest
+ * is the command whose help is shown, NULL: none. */
+const char *command_hint(const char *name, const char **nearest);
 const command_exit *command_exit_at(uint32_t index);
 
 /* What the program is, in a sentence. */

@@ -2,6 +2,10 @@
 /* The tables of commands and of exit codes: what help, the manual and the man page are made of. */
 #include "tools/bedplate/app/commands.h"
 
+#include <string.h>
+
+#include "tools/bedplate/app/options.h"
+
 const char command_program_purpose[] = "trains neural networks in a memory budget that is planned, "
                                        "to the byte, before the first step";
 
@@ -79,6 +83,63 @@ static const command_exit exits[] = {
     {143, "stopped by SIGTERM after saving"},
     {152, "stopped by SIGXCPU after saving"},
 };
+
+/* What other programs call commands, and what comes near. */
+static const struct {
+    const char *others; /* a | stands between them */
+    const char *hint;
+    const char *command; /* whose help is shown; NULL: none */
+} command_words[] = {
+    {"finetune|fine-tune|sft|fit|lora|qlora|pretrain|lora-finetune", "the nearest is train",
+     "train"},
+    {"dpo|orpo|simpo|kto|grpo|rlhf|rl", "train has --task: dpo, orpo, simpo, kto or grpo", "train"},
+    {"resume|continue", "train has --resume", "train"},
+    {"chat|talk|interactive|cli", "generate has --chat", "generate"},
+    {"infer|inference|complete|completions|run|sample|transcribe", "the nearest is generate",
+     "generate"},
+    {"serve|server|api|deploy",
+     "there is no server: generate --chat answers standard input line by "
+     "line, and export writes GGUF for llama.cpp",
+     "export"},
+    {"quantize|quantise|quant", "export has --save-quant", "export"},
+    {"convert|convert-hf-to-gguf|gguf|save",
+     "export writes for other programs, import reads GGUF "
+     "and llm.c",
+     "export"},
+    {"merge|merge-lora|export-lora|fuse", "export has --adapter DIR --merge", "export"},
+    {"evaluate|test|validate|perplexity|ppl|score|predict|classify",
+     "the nearest is eval, with --predictions FILE for each row", "eval"},
+    {"embedding|embeddings|encode", "the nearest is embed", "embed"},
+    {"download|pull|fetch|get|login",
+     "Bedplate uses no network: `hf download` brings models and "
+     "data",
+     NULL},
+    {"upload|push", "Bedplate uses no network: `hf upload` takes an output directory", NULL},
+    {"preprocess|prepare|pack", "the nearest is tokenize", "tokenize"},
+    {"distillation|teach", "the nearest is distill", "distill"},
+    {"estimate|estimate-memory|memory|dry-run|fit-params", "the nearest is plan", "plan"},
+    {"list|ls|models|presets", "`bedplate plan --help presets` lists them", NULL},
+    {"version", "`bedplate --version` prints it", NULL},
+    {"info|env|doctor|gpu", "the nearest is devices", "devices"},
+    {"status|logs|monitor|tensorboard", "the nearest is watch, or report for a page", "watch"},
+    {"benchmark|perf", "the nearest is bench", "bench"},
+    {"config|new|create|wizard|setup|cp", "the nearest is init", "init"},
+};
+
+const char *command_hint(const char *name, const char **nearest)
+{
+    for (size_t i = 0; i < sizeof command_words / sizeof command_words[0]; i++) {
+        for (const char *at = command_words[i].others; *at != '\0'; at += *at == '|' ? 1 : 0) {
+            const size_t length = strcspn(at, "|");
+            if (option_same_word(name, at, length)) {
+                *nearest = command_words[i].command;
+                return command_words[i].hint;
+            }
+            at += length;
+        }
+    }
+    return NULL;
+}
 
 const command *command_at(uint32_t index)
 {

@@ -52,6 +52,15 @@ static int unknown_command(const char *name)
 {
     const char *names[COMMANDS_MOST];
     uint32_t count = 0;
+    const char *nearest;
+    const char *hint = command_hint(name, &nearest);
+    if (hint != NULL) {
+        output_print(stderr, "bedplate: %s: unknown command: %s\n", name, hint);
+        if (nearest != NULL) {
+            output_print(stderr, "try: bedplate %s --help\n", nearest);
+        }
+        return 2;
+    }
     for (const command *v; count < COMMANDS_MOST && (v = command_at(count)) != NULL; count++) {
         names[count] = v->name;
     }

@@ -259,7 +259,7 @@ static bp_status take_paths(reading *r, const asked *a)
         return BP_ERR_USAGE;
     }
     do {
-        BP_TRY(options_put(r, a, r->arguments[r->at++]));
+        BP_TRY(options_put_all(r, a, r->arguments[r->at++]));
     } while (options_more_of_list(r));
     return BP_OK;
 }
@@ -309,7 +309,8 @@ static bp_status options_take_value(reading *r, const asked *a, const char *valu
     if (option_is_flag(which) && which->kind != OPTION_FLAG && !options_more(r)) {
         return options_put(r, a, "true");
     }
-    if (which->kind == OPTION_PATHS) {
+    const bool several = which->kind == OPTION_LIST && options_more(r);
+    if (which->kind == OPTION_PATHS || (several && !options_takes_words(r->set))) {
         return take_paths(r, a);
     }
     if (!options_more(r)) {
@@ -364,6 +365,20 @@ static uint32_t options_also(const settings *set, int count, char **arguments)
     return unit && set->command == COMMAND_PLAN ? COMMAND_TRAIN : 0;
 }
 
+/* Whether a word looks like a file of options. */
+static bool options_is_config(const char *text)
+{
+    static const char *const ends[] = {".yml", ".yaml", ".conf", ".toml"};
+    const size_t length = strlen(text);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        const size_t end = strlen(ends[i]);
+        if (length > end && strcmp(text + length - end, ends[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A word where the command takes none: what the option before it, or a name before a =, may have
  * meant. */
 static bp_status options_word(reading *r, const char *text)
@@ -378,13 +393,37 @@ static bp_status options_word(reading *r, const char *text)
         }
         return BP_OK;
     }
-    if (text[length] == '=' && options_ask_any(&a, (naming){text, length}, r->commands)) {
+    /* "optimizer.lr=1e-4" of torchtune and others: the name is what stands behind the last dot. */
+    const char *name = text;
+    for (size_t i = 0; text[length] == '=' && i < length; i++) {
+        name = text[i] == '.' ? text + i + 1 : name;
+    }
+    const naming named = {name, (size_t)(text + length - name)};
+    if (text[length] == '=' && options_ask_any(&a, named, r->commands)) {
         output_print(stderr, "bedplate: %s: an option without its dashes: expected --%s\n", text,
+                     name);
+        return BP_ERR_USAGE;
+    }
+    if (options_is_config(text) && option_find("config", 6)->commands & (unsigned)set->command) {
+        output_print(stderr,
+                     "bedplate: %s: a file without its option: expected --config FILE, with lines "
+                     "`name = value`\n",
                      text);
+        return BP_ERR_USAGE;
+    }
+    if (options_ask_any(&a, named, r->commands) && a.row != NULL && a.row->hint != NULL) {
+        output_print(stderr, "bedplate: %s: an argument that is not expected: %s\n", text,
+                     a.row->hint);
         return BP_ERR_USAGE;
     }
     if (before[0] == '-' && !(before[1] >= '0' && before[1] <= '9') &&
         strchr(before, '=') == NULL) {
+        const char *bare = before + strspn(before, "-");
+        const option *which;
+        if (options_ask(&a, bare, strlen(bare), r->commands) && a.row != NULL &&
+            a.row->values != NULL) {
+            BP_TRY(synonym_value(a.row, text, before, &which, &bare));
+        }
         output_print(stderr, "bedplate: %s: no such value: found \"%s\", expected true or false\n",
                      before, text);
         return BP_ERR_USAGE;

@@ -14,8 +14,9 @@
 static bp_status options_value_wrong(const char *origin, const char *text, const char *found,
                                      const char *right)
 {
-    output_print(stderr, "bedplate: %s: %s: found \"%s\", expected %s\n", origin, text, found,
-                 right);
+    const bool none = option_same_word(found, "none", 4) || option_same_word(found, "null", 4);
+    output_print(stderr, "bedplate: %s: %s: found \"%s\", expected %s%s\n", origin, text, found,
+                 right, none ? ", or leave the option out" : "");
     return BP_ERR_USAGE;
 }
 

@@ -104,6 +104,9 @@ enum {
     "greedy=!schedules are known beforehand: the nearest is cosine|"                               \
     "one_cycle=!the nearest is cosine with --warmup-steps|"                                        \
     "rex=!the nearest is polynomial|*"
+#define FLOATS                                                                                     \
+    "true=true|false=false|auto=!name the precision: --bf16, --fp16 or --fp32 (the default)"
+#define BATCHES "auto=!with --arena BYTES and without this option the largest that fits is taken|*"
 #define TASKS                                                                                      \
     "text-classification=classification|sequence-classification=classification|"                   \
     "seq_cls=classification|image-classification=classification|token_cls=token-classification|"   \
@@ -112,7 +115,12 @@ enum {
     "fill-mask=masked-lm|text-ranking=reranking|rerank=reranking|cross-encoder=reranking|"         \
     "feature_extraction=embedding|sentence-similarity=embedding|"                                  \
     "seq_2_seq_lm=causal-lm|text2text-generation=causal-lm|seq2seq=causal-lm|"                     \
-    "ipo=!--task dpo with --loss-type ipo|"                                                        \
+    "ipo=!--task dpo with --loss-type ipo|cpo=!the nearest is --task orpo or simpo|"               \
+    "reward=!reward models are not trained: --task dpo learns from preferences|"                   \
+    "rm=!reward models are not trained: --task dpo learns from preferences|"                       \
+    "ppo=!the nearest is --task grpo|rloo=!the nearest is --task grpo|"                            \
+    "reinforce=!the nearest is --task grpo|gspo=!--task grpo with --loss-type gspo|"               \
+    "dapo=!--task grpo with --loss-type dapo|"                                                     \
     "summarization=causal-lm|translation=causal-lm|*"
 
 static const synonym table[] = {
@@ -125,6 +133,15 @@ static const synonym table[] = {
            "wandb=!" WANDB "|all=tensorboard|mlflow=!the nearest is tensorboard|"
            "comet_ml=!the nearest is tensorboard|clearml=!the nearest is tensorboard|"
            "swanlab=!the nearest is tensorboard|trackio=!the nearest is tensorboard|*"),
+    VALUES("bf16", "bf16", FLOATS),
+    VALUES("fp16", "fp16", FLOATS),
+    VALUES("tf32", "tf32", "true=true|false=false|auto=!--tf32 true or false (the default)"),
+    VALUES("max-grad-norm", "max-grad-norm", "none=0|null=0|*"),
+    VALUES("per-device-train-batch-size", "per-device-train-batch-size", BATCHES),
+    VALUES("gradient-accumulation-steps", "gradient-accumulation-steps", BATCHES),
+    ONLY_VALUES(EXPORTS, "format", "format",
+                "safetensors=hf|huggingface=hf|onnx=!not implemented: hf, gguf or llmc|"
+                "mlx=!not implemented: hf, gguf or llmc|*"),
     VALUES("lora-bias", "lora-bias",
            "true=!this is PEFT's `bias` (none, all or lora_only); PEFT's own lora_bias, a bias on "
            "lora_B, is not implemented|false=!this is PEFT's `bias` (none, all or lora_only); "
@@ -173,7 +190,7 @@ static const synonym table[] = {
     ONLY(COMMAND_DISTILL, "teacher-model-name-or-path", "model"),
     ONLY_NEAR(LEARNS, "teacher*",
               "first `bedplate distill --model TEACHER`, then train --distill FILE"),
-    ONLY(RUNS | EXPORTS | COMMAND_TOKENIZE, "-m", "model"),
+    ONLY(RUNS | EXPORTS | COMMAND_TOKENIZE | COMMAND_BENCH, "-m", "model"),
     NEAR("model-type", "the model's config.json names its type"),
     NEAR("config-name", "--model takes a directory with config.json, or a preset"),
     NEAR("config-overrides", CONFIG),
@@ -409,8 +426,9 @@ static const synonym table[] = {
     VALUES("modules-to-save", "trainable", SYNONYM_MODULES),
     VALUES("lora-modules-to-save", "trainable", SYNONYM_MODULES),
     VALUES("additional-target", "trainable", SYNONYM_MODULES),
-    SAME("unfrozen-parameters", "trainable"),
-    SAME("lora-layers", "layers-to-transform"),
+    NEAR("unfrozen-parameters",
+         "--trainable GLOB chooses parameters with * and ?, not with regular expressions"),
+    NEAR("lora-layers", "--layers-to-transform 0,1,.. names layers; mlx-lm counts the last ones"),
     SAME("loraplus-ratio", "loraplus-lr-ratio"),
     NEAR("loraplus-lr-embedding", "--param-override 'GLOB: lr=F' sets a rate for some parameters"),
     SAME("adapter-name-or-path", "adapter"),
@@ -1240,7 +1258,7 @@ static const synonym table[] = {
               "--prompt-name NAME takes a prompt of config_sentence_transformers.json"),
 
     /* More of llama.cpp. Its finetune has short names of several letters. */
-    ONLY(LEARNS, "-f", "data"),
+    ONLY(LEARNS, "-f|file", "data"),
     ONLY(LEARNS, "-c|max-model-len", "max-seq-length"),
     ONLY(LEARNS, "-lr-min", "min-lr"),
     ONLY(LEARNS, "-wd", "weight-decay"),
@@ -1421,6 +1439,40 @@ static const synonym table[] = {
     ONLY_NEAR(EXPORTS, "bigendian|split-*", "a GGUF file is whole and little-endian: leave it out"),
     ONLY(COMMAND_IMPORT, "output|out|output-dir|outfile", "to"),
     ONLY(COMMAND_IMPORT, "input|gguf|-i", "from"),
+    ONLY_NEAR(COMMAND_EMBED, "-p", "--data FILE, or --data - for standard input"),
+    ONLY_NEAR(COMMAND_EMBED, "embd-output-format|embd-separator",
+              "--output FILE.npy or FILE.jsonl decides the form"),
+    ONLY_NEAR(COMMAND_BENCH, "-p|-n|-pg|-ngl|-r|-t|-b|-ub",
+              "`bench step` measures a training step; --max-seq-length and --repeat set it"),
+    ONLY_NEAR(EXPORTS, "vocab-only", "a model is written with its tokenizer: leave it out"),
+    ONLY(EXPORTS, "export-dir|save-path|mlx-path|-d", "to"),
+    ONLY_NEAR(EXPORTS, "export-quantization-bit|export-quantization-dataset|bits|ftype|q4-k-m|q8-0",
+              "--save-quant TYPE packs the matrices of a GGUF file; --load-in-4bit keeps a base in "
+              "4 bits"),
+    ONLY_NEAR(EXPORTS, "export-size|max-shard-size", "one file is written: leave it out"),
+    ONLY_NEAR(EXPORTS, "de-quantize|dequantize",
+              "floats are written without --save-quant and --load-in-4bit: leave it out"),
+    NEAR("ignore-pad-token-for-loss", "padding is never trained: leave it out"),
+    NEAR("mlm", "--task masked-lm"),
+    NEAR("gamma-beta-ratio", "--simpo-gamma F is this ratio times --beta"),
+    NEAR("enable-liger*", "the nearest is --loss-chunk-rows: logits exist in chunks"),
+    ONLY_VALUES(LEARNS, "train-on-prompt", "loss-on", "true=all|false=assistant"),
+    NEAR("max-memory-mb", "--arena BYTES, as in --arena 8GB"),
+    SAME("source-max-len", "max-source-length"),
+    SAME("target-max-len", "max-seq-length"),
+    NEAR("kl-target|kl-horizon|adaptive-kl-ctrl", "--beta F is the weight of the divergence"),
+    SAME("learning-rate-warmup-ratio", "warmup-ratio"),
+    SAME("accum|accumulation", "gradient-accumulation-steps"),
+    SAME("total-epochs", "num-train-epochs"),
+    NEAR("full|full-finetune", "without --lora-r all weights are trained: leave it out"),
+    ONLY_NEAR(LEARNS, "eval|evaluate|validate", "--eval-data FILE, or --validation-split F"),
+    SAME("stop-after", "stop-at-step"),
+    ONLY(RUNS, "weights", "model"),
+    NEAR("arch|architecture", "the model's config.json names its type"),
+    NEAR("library-name|framework", "there is one library: leave it out"),
+    NEAR("tp|tp-size|tensor-parallel-degree", "the nearest is --shard parameters"),
+    ONLY(COMMAND_PLAN, "dp|dp-size", "ranks"),
+    NEAR("kv-cache-dtype|kv-bits", "the cache has the type of activations: --bf16 or --fp16"),
 };
 
 enum { ROWS = sizeof table / sizeof table[0], ROWS_MAX = 1920, NAMES_BYTES = 40960 };

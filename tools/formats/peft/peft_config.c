@@ -497,7 +497,10 @@ bp_status bp_peft_config_read(bp_store *store, const char *path, void *scratch,
     bool there = false;
     *config = (bp_peft_config){.lora = {.alpha = 8.0}};
     if (store->exists(store, path, &there) != BP_OK || !there) {
-        return bp_error_set(error, BP_ERR_DATA, where, "there is no adapter here", path);
+        const bp_status status =
+            bp_error_set(error, BP_ERR_DATA, where, "there is no adapter here", path);
+        bp_error_right(error, "a directory of adapters; --lora-r R trains new ones");
+        return status;
     }
     if (store->open_read(store, path, &file) != BP_OK) {
         return bp_storage_failed(error, store, "open", path);
