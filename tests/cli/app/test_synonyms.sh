@@ -98,7 +98,7 @@ export|--export_quantization_bit 4|? --save-quant TYPE
 export|--q4_k_m|? --save-quant TYPE
 export|--ftype q8_0|? --save-quant TYPE
 export|--export_size 2|? one file is written
-export|--de-quantize|? floats are written without --save-quant
+export|--de-quantize|? --dtype fp32, bf16 or fp16 writes floats
 # transformers: TrainingArguments and its example scripts
 train|--model_name_or_path tiny|--model tiny
 train|--pretrained_model_name_or_path tiny|--model tiny

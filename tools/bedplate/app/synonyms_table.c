@@ -1450,8 +1450,7 @@ static const synonym table[] = {
               "--save-quant TYPE packs the matrices of a GGUF file; --load-in-4bit keeps a base in "
               "4 bits"),
     ONLY_NEAR(EXPORTS, "export-size|max-shard-size", "one file is written: leave it out"),
-    ONLY_NEAR(EXPORTS, "de-quantize|dequantize",
-              "floats are written without --save-quant and --load-in-4bit: leave it out"),
+    ONLY_NEAR(EXPORTS, "de-quantize|dequantize", "--dtype fp32, bf16 or fp16 writes floats"),
     NEAR("ignore-pad-token-for-loss", "padding is never trained: leave it out"),
     NEAR("mlm", "--task masked-lm"),
     NEAR("gamma-beta-ratio", "--simpo-gamma F is this ratio times --beta"),
