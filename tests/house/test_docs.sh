@@ -21,7 +21,7 @@ plan_row() { # PAGE OPTIONS BYTES
     local found words
     # A word in single quotes is one argument, as in a shell.
     mapfile -t words < <(xargs -n1 <<<"$2")
-    found=$("$program" plan "${words[@]}" --json 2>&1 | grep -oE '"arena_bytes": ?[0-9]+' | grep -oE '[0-9]+')
+    found=$("$program" plan "${words[@]}" --json 2>&1 | grep -oE '"arena_bytes": ?[0-9]+' | head -1 | grep -oE '[0-9]+')
     [[ $found == "${3//,/}" ]]
     verdict $? "$1: plan $2: $3 bytes on the page, the plan has ${found:-none}"
 }
