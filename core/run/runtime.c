@@ -84,7 +84,7 @@ static bp_status take_state(bp_runtime *runtime, const bp_plan *plan)
 bp_status bp_runtime_take(bp_runtime *runtime, bp_plan *plan)
 {
     BP_TRY(take_state(runtime, plan));
-    if (plan->taken == runtime) {
+    if (plan->taken == runtime && runtime->plan == plan) { /* and was not made anew since */
         return BP_OK;
     }
     *runtime = (bp_runtime){.plan = plan};

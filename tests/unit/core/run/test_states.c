@@ -20,6 +20,7 @@
 #include "device/host/storage/store_flash.h"
 #include "device/host/sensor.h"
 #include "device/host/trainer_state.h"
+#include "layers/families/transformer.h"
 #include "tests/fixtures/model_fixture.h"
 #include "tests/fixtures/checkpoint_fixture.h"
 
@@ -1468,6 +1469,46 @@ static const char *const stateless[] = {
     "bp_version",
 };
 
+/* Opens a plan, and gives the loss of its first step. */
+static float first_loss(run_subject *s, bp_plan *plan, bp_feed *feed)
+{
+    bp_outcome outcome;
+    assert_int_equal(bp_runtime_open(s->runtime, plan, s->arena, s->arena_bytes), BP_OK);
+    assert_int_equal(bp_runtime_initialize(s->runtime), BP_OK);
+    assert_int_equal(bp_runtime_step(s->runtime, feed, &outcome), BP_OK);
+    bp_runtime_close(s->runtime);
+    return (float)outcome.loss;
+}
+
+/* A plan that was opened is opened again: in a room in which a runtime was made anew, by a runtime
+ * that has opened another plan since. */
+/* verifies run-38.5ff5 */
+static void a_room_and_a_runtime_used_again(void **state)
+{
+    run_subject *s = make_runtime(PLANNED);
+    bp_plan_room room;
+    bp_plan *other = bp_plan_begin(&room);
+    bp_spec spec = s->spec;
+    bp_feed feed = s->feed;
+    (void)state;
+    const float loss = first_loss(s, s->plan, &s->feed);
+    s->runtime = bp_runtime_make(&s->room);
+    assert_true(bp_runtime_weights(s->runtime) == 0 && bp_runtime_steps(s->runtime) == 0);
+    assert_memory_equal(&loss, &(float){first_loss(s, s->plan, &s->feed)}, sizeof loss);
+    spec.sequence = feed.sequence = 6;
+    bp_transformer sizes = bp_transformer_of(&spec.config);
+    sizes.layers = 1;
+    bp_family_config_set(&spec.config, &sizes, sizeof sizes);
+    assert_int_equal(bp_plan_make(other, &spec, s->other, s->host_bytes), BP_OK);
+    assert_int_equal(bp_feed_init(&feed, &s->error), BP_OK);
+    const float shorter = first_loss(s, other, &feed);
+    const uint32_t weights = bp_runtime_weights(s->runtime);
+    assert_memory_equal(&loss, &(float){first_loss(s, s->plan, &s->feed)}, sizeof loss);
+    assert_true(bp_runtime_weights(s->runtime) > weights);
+    assert_memory_equal(&shorter, &(float){first_loss(s, other, &feed)}, sizeof loss);
+    end_runtime(s);
+}
+
 /* A spec that is all zero is one of them. */
 /* verifies run-38.5ff5 */
 static void a_spec_of_zeros(void **state)
@@ -1490,9 +1531,13 @@ static void a_spec_of_zeros(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_call_of_a_runtime), cmocka_unit_test(every_call_of_a_feed),
-        cmocka_unit_test(every_call_of_a_file),    cmocka_unit_test(every_call_of_a_medium),
-        cmocka_unit_test(every_call_of_a_trainer), cmocka_unit_test(every_call_of_a_sensor),
+        cmocka_unit_test(every_call_of_a_runtime),
+        cmocka_unit_test(every_call_of_a_feed),
+        cmocka_unit_test(every_call_of_a_file),
+        cmocka_unit_test(every_call_of_a_medium),
+        cmocka_unit_test(every_call_of_a_trainer),
+        cmocka_unit_test(every_call_of_a_sensor),
+        cmocka_unit_test(a_room_and_a_runtime_used_again),
         cmocka_unit_test(a_spec_of_zeros),
     };
     for (int32_t i = 0; i < TOKENS; i++) {
