@@ -18,6 +18,10 @@ for name in "$odd" "$cut"; do
     expect 2 '--data: a byte of the value is not UTF-8' "${common[@]}" --data "$work/text" "$work/$name" --max-steps 2 --output-dir "$work/no"
     expect 2 '--eval-data: a byte of the value' "${common[@]}" --data "$work/text" --eval-data "$work/$name" --max-steps 2 --output-dir "$work/no"
     expect 2 '--output-dir: a byte of the value is not UTF-8' "${common[@]}" --data "$work/text" --max-steps 2 --output-dir "$work/$name-run"
+    expect 2 '--offload: a byte of the value is not UTF-8' "${common[@]}" --data "$work/text" --max-steps 2 --output-dir "$work/no" \
+        --offload "file:$work/$name-tier:64MB"
+    [[ ! -e $work/$name-tier ]]
+    check $? "and no file of that name is made" "$(ls "$work")"
     mkdir "$work/$name-tokens" && cp "$work"/made/tokenizer* "$work/$name-tokens"
     expect 2 '--tokenizer: a byte of the value' "${common[@]}" --data "$work/text" --max-steps 2 --output-dir "$work/no" --tokenizer "$work/$name-tokens"
     cp -r "$work/made" "$work/$name-model"

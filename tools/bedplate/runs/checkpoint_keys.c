@@ -44,7 +44,7 @@ static bp_status pool_end(pool *p, bp_text *text, const char **string)
 }
 
 /* What is not UTF-8 is another text when a checkpoint, or the record, is read again. */
-static bp_status checkpoint_keys_utf8(checkpoint *c, const char *name, const char *value)
+static bp_status checkpoint_keys_utf8(const char *name, const char *value, bp_error *error)
 {
     if (bp_text_is_utf8(value)) {
         return BP_OK;
@@ -52,16 +52,48 @@ static bp_status checkpoint_keys_utf8(checkpoint *c, const char *name, const cha
     char given[64];
     snprintf(given, sizeof given, "--%s", name);
     return bp_error_set(
-        &c->s->error, BP_ERR_USAGE, "checkpoint",
+        error, BP_ERR_USAGE, "checkpoint",
         "a byte of the value is not UTF-8, which checkpoints and the record of a run "
         "cannot keep; give it another name",
         given);
 }
 
-static bp_status checkpoint_keys_paths(checkpoint *c, const char *name, const path_list *list)
+static bp_status checkpoint_keys_paths(const char *name, const path_list *list, bp_error *error)
 {
     for (uint32_t i = 0; i < list->count; i++) {
-        BP_TRY(checkpoint_keys_utf8(c, name, list->item[i]));
+        BP_TRY(checkpoint_keys_utf8(name, list->item[i], error));
+    }
+    return BP_OK;
+}
+
+static bp_status option_text(const option *which, const settings *set,
+                             char value[BP_STORE_PATH_MAX])
+{
+    bp_text text;
+    bp_text_init(&text, NULL, NULL, value, BP_STORE_PATH_MAX);
+    option_put(&text, which, set);
+    return bp_text_flush(&text);
+}
+
+/* Whether a checkpoint keeps an option as its value: one of training alone, and no list of files.
+ */
+static bool keeps(const option *which)
+{
+    const bool meta = (which->commands & COMMAND_ARENA) != 0; /* every command takes it */
+    return (which->commands & COMMAND_TRAIN) != 0 && !meta && which->kind != OPTION_PATHS;
+}
+
+bp_status checkpoint_keys_check(const settings *set, bp_error *error)
+{
+    char value[BP_STORE_PATH_MAX];
+    const option *which;
+    BP_TRY(checkpoint_keys_paths("data", &set->data, error));
+    BP_TRY(checkpoint_keys_paths("eval-data", &set->eval_data, error));
+    for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
+        if (keeps(which)) {
+            BP_TRY(option_text(which, set, value));
+            BP_TRY(checkpoint_keys_utf8(which->name, value, error));
+        }
     }
     return BP_OK;
 }
@@ -69,7 +101,7 @@ static bp_status checkpoint_keys_paths(checkpoint *c, const char *name, const pa
 static bp_status checkpoint_keys_add(pool *p, const char *prefix, const char *name,
                                      const char *value)
 {
-    BP_TRY(checkpoint_keys_utf8(p->c, name, value));
+    BP_TRY(checkpoint_keys_utf8(name, value, &p->c->s->error));
     bp_pair *pair = &p->c->keys[p->c->checkpoint.keys.count];
     if (p->c->checkpoint.keys.count == CHECKPOINT_KEYS_MAX) {
         return bp_error_set(&p->c->s->error, BP_ERR_FIT, "checkpoint",
@@ -89,10 +121,7 @@ static bp_status checkpoint_keys_add(pool *p, const char *prefix, const char *na
 static bp_status add_option(pool *p, const option *which, const settings *set)
 {
     char value[BP_STORE_PATH_MAX];
-    bp_text text;
-    bp_text_init(&text, NULL, NULL, value, sizeof value);
-    option_put(&text, which, set);
-    BP_TRY(bp_text_flush(&text));
+    BP_TRY(option_text(which, set, value));
     return checkpoint_keys_add(p, which->result ? result_prefix : "run.", which->name, value);
 }
 
@@ -287,8 +316,6 @@ bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts)
     BP_TRY(find_base(s, &base)); /* first, as ranks that are threads share `set` */
     set = checkpoint_keys_resolve(s);
     c->checkpoint.keys = (bp_pairs){c->keys, 0};
-    BP_TRY(checkpoint_keys_paths(c, "data", &s->set->data));
-    BP_TRY(checkpoint_keys_paths(c, "eval-data", &s->set->eval_data));
     BP_TRY(add_model(&p, &s->spec.config));
     BP_TRY(add_base(&p, &base));
     BP_TRY(checkpoint_keys_add(&p, result_prefix, "data", facts->data));
@@ -303,9 +330,7 @@ bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts)
     BP_TRY(add_origin(&p));
     const option *which;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
-        bool trains = (which->commands & COMMAND_TRAIN) != 0 && which->kind != OPTION_PATHS;
-        bool meta = (which->commands & COMMAND_ARENA) != 0; /* every command takes it */
-        if (trains && !meta && strcmp(which->name, "model") != 0 && !is_of_ranks(which->name)) {
+        if (keeps(which) && strcmp(which->name, "model") != 0 && !is_of_ranks(which->name)) {
             BP_TRY(add_option(&p, which, &set));
         }
     }

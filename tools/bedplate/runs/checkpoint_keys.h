@@ -18,6 +18,10 @@
 #define CHECKPOINT_MODEL_PREFIX  "result.config."
 #define CHECKPOINT_OLD_MODEL_KEY "result.model"
 
+/* Whether checkpoints and the record can keep every option of training: before a run makes a file.
+ * BP_ERR_USAGE names the option that has a byte that is not UTF-8. */
+bp_status checkpoint_keys_check(const settings *set, bp_error *error) BP_MUST_CHECK;
+
 /* Fills c->keys from the session's options and the facts. */
 bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts) BP_MUST_CHECK;
 

@@ -11,6 +11,7 @@
 #include "tools/bedplate/app/clock.h"
 #include "tools/bedplate/runs/product_check.h"
 #include "tools/bedplate/runs/checkpoint.h"
+#include "tools/bedplate/runs/checkpoint_keys.h"
 #include "tools/bedplate/session/class_weights.h"
 #include "tools/bedplate/sources/data_set.h"
 #include "tools/bedplate/planning/buckets_text.h"
@@ -680,6 +681,7 @@ static int train_rank(const settings *set)
 int cmd_train(const settings *set)
 {
     bp_error error = {.code = BP_OK};
-    const bp_status status = environment_check(&error);
+    bp_status status = environment_check(&error);
+    status = status == BP_OK ? checkpoint_keys_check(set, &error) : status;
     return status == BP_OK ? ranks_run(set, train_rank) : report_error(&error);
 }
