@@ -45,6 +45,9 @@ bp_status run_check_members(const bp_feed *feed, bp_error *error)
     } else if ((source->examples == 0 && feed->kind >= BP_LABELS_GIVEN) ||
                (feed->kind == BP_LABELS_GIVEN && source->labels == NULL)) {
         wrong = "the data has no labels";
+    } else if (feed->kind == BP_LABELS_MASKED &&
+               !(feed->masking.probability >= 0.0 && feed->masking.probability <= 1.0)) {
+        wrong = "masking.probability is not from 0 to 1";
     }
     return wrong == NULL ? BP_OK
                          : bp_error_set(error, BP_ERR_USAGE, where, wrong,

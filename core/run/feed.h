@@ -80,7 +80,7 @@ typedef enum bp_labels {
  * chosen with a probability, by a number that hangs on (seed, step, sample, place); of the chosen,
  * 8 of 10 become `token`, 1 of 10 any id, 1 stays as it is. */
 typedef struct bp_masking {
-    double probability;                  /* 0.15 is usual */
+    double probability;                  /* 0 to 1; 0.15 is usual */
     int32_t token;                       /* [MASK] */
     int32_t special[BP_MASKING_SPECIAL]; /* ids that are never chosen: [CLS], [SEP]; -1: none */
 } bp_masking;
@@ -221,8 +221,8 @@ uint64_t bp_feed_windows(const bp_source *source, uint32_t sequence);
  * function below refuses the feed by BP_ERR_USAGE. BP_ERR_DATA when the source holds fewer than
  * batch * sequence + 1 tokens; one of examples may hold fewer than a batch. BP_ERR_USAGE: there is
  * no source; sequence, batch or group is 0, or the group is no whole batches; labels are wanted of
- * a source that has none. Whether a feed fits a plan is what bp_runtime_step and
- * bp_runtime_evaluate check. */
+ * a source that has none; a probability is not from 0 to 1. Whether a feed fits a plan is what
+ * bp_runtime_step and bp_runtime_evaluate check. */
 bp_status bp_feed_init(bp_feed *feed, bp_error *error) BP_MUST_CHECK;
 
 /* Tokens of window number `window` that the model reads, padding left out. BP_ERR_USAGE: there is

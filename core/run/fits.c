@@ -66,6 +66,19 @@ static bp_status fits_labels(bp_runtime *runtime, const bp_feed *feed)
                : fits_not(runtime, "classes", below, BP_LIMIT_MOST, labels->below);
 }
 
+/* A text that another is made of is split off where the plan has columns for it, and is as long as
+ * these: a shorter length would leave tokens of it out. */
+static bp_status fits_texts(bp_runtime *runtime, const bp_feed *feed)
+{
+    const uint32_t source = runtime->plan->spec.source;
+    if (feed->source_tokens != source) {
+        return fits_not(runtime, "source_tokens", feed->source_tokens, BP_LIMIT_EXACT, source);
+    }
+    return (feed->texts != NULL) == (source > 0)
+               ? BP_OK
+               : fits_not(runtime, "texts", feed->texts != NULL, BP_LIMIT_EXACT, source > 0);
+}
+
 /* Weights of classes divide the loss, so they are those that the plan multiplies it with. */
 static bp_status fits_weights(bp_runtime *runtime, const bp_feed *feed)
 {
@@ -97,6 +110,7 @@ bp_status run_check_feed(bp_runtime *runtime, const bp_feed *feed, uint32_t batc
     BP_TRY(run_check_members(feed, &runtime->error));
     BP_TRY(fits_ids(runtime, feed));
     BP_TRY(fits_labels(runtime, feed));
+    BP_TRY(fits_texts(runtime, feed));
     BP_TRY(fits_weights(runtime, feed));
     const bp_source *source = feed->source;
     if (source == NULL || feed->steps_per_epoch == 0 ||

@@ -7,10 +7,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "layers/families/bert.h"
+#include "layers/families/t5.h"
 #include "tests/fixtures/model_fixture.h"
 
 enum { TOKENS = 200, ROWS = 10 };
@@ -34,7 +36,7 @@ static bp_status read_labels(bp_source *source, uint64_t first, uint32_t n, int3
 
 static bp_status read_row(bp_source *source, uint64_t index, bp_example *to)
 {
-    *to = (bp_example){.first = index * 10, .count = 10, .label = index % 3};
+    *to = (bp_example){.first = index * 10, .count = 10, .prompt = 4, .label = index % 3};
     return source != NULL ? BP_OK : BP_ERR_DATA;
 }
 
@@ -71,29 +73,37 @@ typedef struct fitting {
     bool evaluates;
 } fitting;
 
-static void fitting_open(fitting *f, bp_task task, bool evaluates)
+static void fitting_open_spec(fitting *f, const bp_spec *spec, bool evaluates)
 {
-    const bp_spec spec = spec_of(task);
-    const uint32_t micros = evaluates ? 1 : spec.accumulation;
+    const bp_task task = spec->config.task;
+    const uint32_t micros = evaluates ? 1 : spec->accumulation;
     memset(f, 0, sizeof *f);
     f->evaluates = evaluates;
-    model_fixture_open(&f->r, &spec, tokens, TOKENS);
+    model_fixture_open(&f->r, spec, tokens, TOKENS);
     f->source = (bp_source){.name = "rows",
                             .count = TOKENS,
                             .read = read_tokens,
                             .labels = read_labels,
                             .example = read_row,
-                            .examples = task == BP_TASK_CAUSAL_LM ? 0 : ROWS,
-                            .together = spec.texts};
+                            .examples = task == BP_TASK_CAUSAL_LM && spec->source == 0 ? 0 : ROWS,
+                            .together = spec->texts};
     f->feed = (bp_feed){.source = &f->source,
-                        .sequence = spec.sequence,
-                        .batch = spec.batch,
-                        .group = spec.batch * micros,
+                        .sequence = spec->sequence,
+                        .batch = spec->batch,
+                        .group = spec->batch * micros,
                         .vocabulary = 37,
-                        .classes = spec.config.classes,
+                        .classes = spec->config.classes,
                         .masking = {0.5, 3, {-1, -1, -1, -1}},
-                        .kind = bp_feed_labels(task)};
+                        .kind = bp_feed_labels(task),
+                        .texts = spec->source > 0 ? &bp_feed_two_texts : NULL,
+                        .source_tokens = spec->source};
     assert_int_equal(bp_feed_init(&f->feed, &f->error), BP_OK);
+}
+
+static void fitting_open(fitting *f, bp_task task, bool evaluates)
+{
+    const bp_spec spec = spec_of(task);
+    fitting_open_spec(f, &spec, evaluates);
 }
 
 static bp_status fitting_run(fitting *f)
@@ -178,6 +188,22 @@ static void set_weights(fitting *f, uint64_t to)
     f->feed.class_weights = to != 0 ? some_weights : NULL;
 }
 
+static void set_texts(fitting *f, uint64_t to)
+{
+    f->feed.texts = to != 0 ? &bp_feed_two_texts : NULL;
+}
+
+static void set_source_tokens(fitting *f, uint64_t to)
+{
+    f->feed.source_tokens = (uint32_t)to;
+}
+
+/* In tenths; UINT64_MAX: no number. */
+static void set_probability(fitting *f, uint64_t to)
+{
+    f->feed.masking.probability = to == UINT64_MAX ? (double)NAN : (double)(int64_t)to / 10.0;
+}
+
 /* verifies run-39.281a */
 static void members_that_differ(void **state)
 {
@@ -193,6 +219,8 @@ static void members_that_differ(void **state)
             refused(&f, "sequence", set_sequence, 9);
             refused(&f, "sequence", set_sequence, 11);
             refused(&f, "sequence", set_sequence, 0);
+            refused(&f, "texts", set_texts, 1);
+            refused(&f, "source_tokens", set_source_tokens, 9);
             refused(&f, "batch", set_batch, 1);
             refused(&f, "batch", set_batch, 4);
             refused(&f, "batch", set_batch, 0);
@@ -204,6 +232,9 @@ static void members_that_differ(void **state)
             refused(&f, "class_weights", set_weights, 1);
             if (f.feed.kind == BP_LABELS_MASKED) {
                 refused(&f, "masking.token", set_mask, 37);
+                refused(&f, "masking.probability", set_probability, 11);
+                refused(&f, "masking.probability", set_probability, (uint64_t)-1 - 1);
+                refused(&f, "masking.probability", set_probability, UINT64_MAX);
             }
             if (f.feed.kind == BP_LABELS_CLASS || task == BP_TASK_TOKENS) {
                 refused(&f, "classes", set_classes, 4);
@@ -221,6 +252,32 @@ static void members_that_differ(void **state)
             }
             model_fixture_close(&f.r);
         }
+    }
+}
+
+/* Of a text that is made of another one, the other one's column has the plan's length. */
+/* verifies run-39.281a */
+static void texts_of_another_length(void **state)
+{
+    (void)state;
+    for (int evaluates = 0; evaluates < 2; evaluates++) {
+        fitting f;
+        bp_spec spec = spec_of(BP_TASK_CAUSAL_LM);
+        spec.model = &bp_model_t5;
+        spec.config =
+            config_with((bp_model_config){.vocabulary = 37, .positions = 512},
+                        OWN(bp_t5_config, .stack.width = 16, .stack.inner = 32, .stack.layers = 1,
+                            .stack.heads = 2, .stack.norm_epsilon = 1e-6, .head_width = 8,
+                            .buckets = 8, .distance = 16));
+        spec.source = 9;
+        fitting_open_spec(&f, &spec, evaluates != 0);
+        assert_int_equal(fitting_run(&f), BP_OK);
+        refused(&f, "source_tokens", set_source_tokens, 0);
+        refused(&f, "source_tokens", set_source_tokens, 2);
+        refused(&f, "source_tokens", set_source_tokens, 10);
+        refused(&f, "source_tokens", set_source_tokens, UINT32_MAX);
+        refused(&f, "texts", set_texts, 0);
+        model_fixture_close(&f.r);
     }
 }
 
@@ -341,9 +398,8 @@ static void numbers_of_own_functions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members_that_differ),
-        cmocka_unit_test(feeds_that_were_not_made),
-        cmocka_unit_test(functions_that_are_missing),
+        cmocka_unit_test(members_that_differ),      cmocka_unit_test(texts_of_another_length),
+        cmocka_unit_test(feeds_that_were_not_made), cmocka_unit_test(functions_that_are_missing),
         cmocka_unit_test(numbers_of_own_functions),
     };
     for (int32_t i = 0; i < TOKENS; i++) {
