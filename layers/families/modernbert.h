@@ -14,6 +14,8 @@ typedef struct bp_modernbert_config {
     bp_llama_config llama;
     uint32_t every;            /* global_attn_every_n_layers: every so many layers one looks at all,
                                   the first among them; 0: `near` says which */
+    uint32_t half_window;      /* sliding_window: half of llama.window, which it decides; 0: that is
+                                  given itself */
     uint32_t pooling;          /* classifier_pooling: 0 the first token, 1 the mean of all */
     double mlp_dropout;        /* of what the second product of a block's mlp reads */
     double classifier_dropout; /* of what the classifier reads */

@@ -19,7 +19,10 @@ static void family_modernbert_resolve(bp_model_config *config)
         }
     }
     near->listed = layers;
-    own.every = 0; /* has said it all */
+    if (own.half_window != 0) {
+        own.llama.window = 2 * own.half_window;
+    }
+    own.every = own.half_window = 0; /* they have said it all */
     bp_family_config_set(config, &own, sizeof own);
 }
 
@@ -52,8 +55,9 @@ static const bp_row rows[] = {
      LAYERS_MOST, 0, NULL},
     ROWS_ROPE_WINDOWS,
     ROW_FIXED("rope_scaling", NULL, NULL, BP_ROW_READ),
-    /* half of local_attention, which transformers then sets by it */
-    ROW_FIXED("sliding_window", NULL, NULL, BP_ROW_READ),
+    /* transformers' setter of it makes local_attention twice its value, whatever stands there */
+    {"sliding_window", BP_ROW_COUNT, BP_ROLE_NONE, BP_ROW_READ, MODERN(half_window), 1,
+     POSITIONS_MOST / 2, 0, NULL},
     ROWS_REFUSED,
     ROW_FIXED("tie_word_embeddings", TRUE, NULL, BP_ROW_READ),
 };

@@ -569,6 +569,10 @@ static const struct {
      "'sliding_attention'], 'rope_parameters': {'full_attention': {'rope_theta': 500, 'rope_type': "
      "'default'}, 'sliding_attention': {'rope_theta': 50, 'rope_type': 'default'}}",
      "'num_hidden_layers': 4, 'global_rope_theta': 500, 'local_rope_theta': 50"},
+    {"modernbert", "'local_attention': 16", "'sliding_window': 8, 'local_attention': 128",
+     "'sliding_window': 16"},
+    {"modernbert", "'local_attention': 10", "'local_attention': 16, 'sliding_window': 5",
+     "'local_attention': 11"},
 };
 
 /* verifies formats-27.f2cc */
@@ -610,6 +614,9 @@ static void what_modernbert_may_not_say(void **state)
         {"modernbert", "'hidden_activation': 'silu'}", "hidden_activation: this value"},
         {"modernbert", "'global_attn_every_n_layers': 0}",
          "global_attn_every_n_layers: this value"},
+        {"modernbert", "'sliding_window': 0}", "sliding_window: this value"},
+        {"modernbert", "'sliding_window': null}", "sliding_window: this value"},
+        {"modernbert", "'sliding_window': 8.5}", "sliding_window: this value"},
         {"modernbert", "'num_hidden_layers': 3, 'layer_types': ['full_attention']}",
          "layer_types: the list"},
     };
