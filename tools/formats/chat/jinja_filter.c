@@ -5,6 +5,7 @@
 
 #include "core/base/number.h"
 #include "tools/formats/chat/jinja_text.h"
+#include "tools/formats/unicode/unicode.h"
 
 typedef bp_status (*filter_call)(bp_jinja_room *room, const bp_jinja_value *x,
                                  const bp_jinja_arguments *arguments, bp_jinja_value *to);
@@ -333,9 +334,9 @@ static bp_status filter_replace(bp_jinja_room *room, const bp_jinja_value *x,
     return bp_jinja_replace_call(room, &text, arguments, to);
 }
 
-/* The digits of a text as Python's int and float take them: blanks around, a sign, and single
- * underscores between digits. *length becomes what is left; false: it is too long, or no such text.
- */
+/* The digits of a text as Python's int and float take them: of any script, blanks around, a sign,
+ * and single underscores between digits. *length becomes what is left; false: it is too long, or no
+ * such text. */
 enum { NUMBER_ROOM = 400 };
 
 static bool filter_blank(char c)
@@ -348,16 +349,56 @@ static bool filter_digit(char c)
     return c >= '0' && c <= '9';
 }
 
+/* A character beyond ASCII as int and float see it: a decimal digit of Unicode 15 by its value, a
+ * space as one; anything else is none of a number. */
+static char filter_plain_character(uint32_t c)
+{
+    /* of each script the zero, which the other nine follow */
+    static const uint32_t zeros[] = {
+        0x660,   0x6f0,   0x7c0,   0x966,   0x9e6,   0xa66,   0xae6,   0xb66,   0xbe6,   0xc66,
+        0xce6,   0xd66,   0xde6,   0xe50,   0xed0,   0xf20,   0x1040,  0x1090,  0x17e0,  0x1810,
+        0x1946,  0x19d0,  0x1a80,  0x1a90,  0x1b50,  0x1bb0,  0x1c40,  0x1c50,  0xa620,  0xa8d0,
+        0xa900,  0xa9d0,  0xa9f0,  0xaa50,  0xabf0,  0xff10,  0x104a0, 0x10d30, 0x11066, 0x110f0,
+        0x11136, 0x111d0, 0x112f0, 0x11450, 0x114d0, 0x11650, 0x116c0, 0x11730, 0x118e0, 0x11950,
+        0x11c50, 0x11d50, 0x11da0, 0x16a60, 0x16ac0, 0x16b50, 0x1d7ce, 0x1d7d8, 0x1d7e2, 0x1d7ec,
+        0x1d7f6, 0x1e140, 0x1e2f0, 0x1e950, 0x1fbf0};
+    for (size_t i = 0; i < sizeof zeros / sizeof zeros[0]; i++) {
+        if (c >= zeros[i] && c - zeros[i] < 10) {
+            return (char)('0' + (int)(c - zeros[i]));
+        }
+    }
+    return bp_char_class_of(c) == BP_CHAR_SPACE ? ' ' : '?';
+}
+
+/* The text in ASCII; false: it is too long for a number. */
+static bool filter_ascii(const bp_jinja_value *x, char to[NUMBER_ROOM], uint32_t *length)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < x->count;) {
+        const char c = x->is.text[i];
+        size_t bytes = 1;
+        if (n == NUMBER_ROOM) {
+            return false;
+        }
+        to[n++] = (unsigned char)c < 0x80 ? c
+                                          : filter_plain_character(bp_utf8_get(
+                                                (const unsigned char *)x->is.text + i, &bytes));
+        i += (uint32_t)bytes;
+    }
+    *length = n;
+    return true;
+}
+
 static bool filter_plain(const bp_jinja_value *x, char to[NUMBER_ROOM], uint32_t *length)
 {
-    const char *text = x->is.text;
-    uint32_t from = 0, end = x->count, n = 0;
+    char text[NUMBER_ROOM];
+    uint32_t from = 0, end, n = 0;
+    if (!filter_ascii(x, text, &end)) {
+        return false;
+    }
     for (; from < end && filter_blank(text[from]); from++) {
     }
     for (; end > from && filter_blank(text[end - 1]); end--) {
-    }
-    if (end - from >= NUMBER_ROOM) {
-        return false;
     }
     for (uint32_t i = from; i < end; i++) {
         const bool between =
@@ -374,7 +415,7 @@ static bool filter_plain(const bp_jinja_value *x, char to[NUMBER_ROOM], uint32_t
 }
 
 /* A number as Python writes one but JSON does not: zeros in front, no digit before or behind the
- * point. Lets the shape of JSON be in `to`; false: it is none. */
+ * point; an infinity where it is beyond what a double holds. false: it is none. */
 static bool filter_real(const bp_jinja_value *x, bp_number *number)
 {
     char plain[NUMBER_ROOM], shaped[NUMBER_ROOM + 2];
@@ -400,7 +441,11 @@ static bool filter_real(const bp_jinja_value *x, bp_number *number)
             return false;
         }
     }
-    return bp_number_parse(shaped, n, number) == BP_OK;
+    const bp_status status = bp_number_parse(shaped, n, number);
+    if (status == BP_ERR_OVERFLOW) {
+        *number = (bp_number){.real = shaped[0] == '-' ? -HUGE_VAL : HUGE_VAL};
+    }
+    return status == BP_OK || status == BP_ERR_OVERFLOW;
 }
 
 /* A word that Python's float takes beside numbers: an infinity, or not a number. */
@@ -428,25 +473,46 @@ static bool filter_word(const bp_jinja_value *x, double *real)
     return false;
 }
 
+/* What is not there has no number: Python raises. */
+static bp_status filter_there(bp_jinja_room *room, const bp_jinja_value *x)
+{
+    return x->kind != BP_JINJA_UNDEFINED
+               ? BP_OK
+               : bp_jinja_refuse(room->error, "a number is asked of what is undefined", x->is.text);
+}
+
+/* The whole part of a number that is finite. Python's has as many digits as it takes. */
+static bp_status filter_whole(bp_jinja_room *room, double real, bp_jinja_value *to)
+{
+    const double most = 9223372036854775808.0; /* 2^63 */
+    if (!(real >= -most && real < most)) {
+        return bp_jinja_refuse(room->error, "a whole number is beyond 64 bits", "int");
+    }
+    *to = bp_jinja_int((int64_t)real);
+    return BP_OK;
+}
+
 static bp_status filter_int(bp_jinja_room *room, const bp_jinja_value *x,
                             const bp_jinja_arguments *arguments, bp_jinja_value *to)
 {
     const bp_jinja_value *otherwise = bp_jinja_argument(arguments, 0, "default");
     bp_number number;
     double real;
+    BP_TRY(filter_there(room, x));
     *to = otherwise != NULL ? *otherwise : bp_jinja_int(0);
-    (void)room;
     if (x->kind == BP_JINJA_STRING) {
-        if (filter_real(x, &number) &&
-            (number.integer || (number.real < 1e15 && number.real > -1e15))) {
-            *to = bp_jinja_int(number.integer ? number.i64 : (int64_t)number.real);
+        if (!filter_real(x, &number) || isinf(number.real)) {
+            return BP_OK;
         }
-    } else if (x->kind == BP_JINJA_INT) {
-        *to = *x;
-    } else if (bp_jinja_number(x, &real) && real < 1e15 && real > -1e15) {
-        *to = bp_jinja_int((int64_t)real);
+        *to = bp_jinja_int(number.i64);
+        return number.integer ? BP_OK : filter_whole(room, number.real, to);
     }
-    return BP_OK;
+    if (x->kind == BP_JINJA_INT) {
+        *to = *x;
+        return BP_OK;
+    }
+    /* not a number has the default, an infinity raises */
+    return bp_jinja_number(x, &real) && !isnan(real) ? filter_whole(room, real, to) : BP_OK;
 }
 
 static bp_status filter_float(bp_jinja_room *room, const bp_jinja_value *x,
@@ -456,7 +522,7 @@ static bp_status filter_float(bp_jinja_room *room, const bp_jinja_value *x,
     bp_jinja_value real = {.kind = BP_JINJA_FLOAT};
     bp_number number;
     bool is = false;
-    (void)room;
+    BP_TRY(filter_there(room, x));
     if (x->kind != BP_JINJA_STRING) {
         is = bp_jinja_number(x, &real.is.real);
     } else if (filter_real(x, &number)) {
@@ -475,10 +541,15 @@ static bp_status filter_abs(bp_jinja_room *room, const bp_jinja_value *x,
     const bp_jinja_value zero = bp_jinja_int(0);
     double real;
     (void)arguments;
-    *to = *x;
-    return bp_jinja_number(x, &real) && real < 0
-               ? bp_jinja_operate(room, BP_JINJA_SUBTRACT, &zero, x, to)
-               : BP_OK;
+    if (!bp_jinja_number(x, &real)) {
+        return bp_jinja_refuse(room->error, "abs takes a number", NULL);
+    }
+    *to = x->kind == BP_JINJA_BOOL ? bp_jinja_int(x->is.truth ? 1 : 0) : *x;
+    if (x->kind == BP_JINJA_FLOAT) {
+        to->is.real = fabs(real);
+        return BP_OK;
+    }
+    return real < 0 ? bp_jinja_operate(room, BP_JINJA_SUBTRACT, &zero, x, to) : BP_OK;
 }
 
 /* indent(width, first, blank): lines behind the first one are moved by four spaces, or as many as
