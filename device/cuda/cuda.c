@@ -13,7 +13,8 @@ static uint64_t cuda_workspace(const bp_device_options *options, bp_kernel kerne
     if (row == NULL) {
         return BP_SIZE_INVALID;
     }
-    const bp_cuda_target target = bp_cuda_target_of(row, options->tf32);
+    bp_cuda_target target = bp_cuda_target_of(row, options->tf32);
+    target.unpacks = options->unpacks;
     return bp_cuda_workspace(&target, kernel, scalars);
 }
 

@@ -85,6 +85,9 @@ uint64_t bp_cuda_workspace(const bp_cuda_target *target, bp_kernel kernel, const
     if (kernel == BP_KERNEL_matmul) {
         return bp_cuda_matmul_workspace(target, scalars);
     }
+    if (kernel == BP_KERNEL_matmul_quantised) {
+        return bp_cuda_quantised_workspace(target, scalars);
+    }
     if (kernel == BP_KERNEL_matmul_fp8) {
         return bp_cuda_fp8_workspace(target, scalars);
     }

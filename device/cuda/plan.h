@@ -31,6 +31,8 @@ const char *bp_cuda_quantised_misses(const bp_cuda_plan *plan);
 const char *bp_cuda_attention_misses(const bp_cuda_plan *plan);
 
 uint64_t bp_cuda_matmul_workspace(const bp_cuda_target *target, const bp_matmul_scalars *s);
+uint64_t bp_cuda_quantised_workspace(const bp_cuda_target *target,
+                                     const bp_matmul_quantised_scalars *s);
 uint64_t bp_cuda_fp8_workspace(const bp_cuda_target *target, const bp_matmul_fp8_scalars *s);
 
 /* Starts a launch of blocks_x x blocks_y blocks; false, and nothing is added, when that is none, or

@@ -9,6 +9,9 @@
 #define HOPPER_THREADS 512
 #define HOPPER_SHARED  225472 /* a product's, words of codes, tables */
 #define PIECE          8      /* codes that Hopper's kernel reads at once */
+#define UNPACK_ROWS    512    /* fewer unpack as fast beside their product */
+#define UNPACK_THREADS 256
+#define UNPACK_PIECES  1024 /* of a block */
 
 static uint32_t quantised_flags(const bp_cuda_plan *plan)
 {
@@ -78,6 +81,101 @@ static bool quantised_begin(bp_cuda_plan *plan, bool hopper)
     return true;
 }
 
+/* Whether a product has room for its matrix in 16 bits, which is unpacked once where each tile of
+ * rows would unpack it again. */
+static bool quantised_unpacks(const bp_cuda_target *target, const bp_matmul_quantised_scalars *s)
+{
+    const int64_t row = s->transpose_b != 0 ? s->k : s->n;
+    return target->hopper && target->unpacks && s->m >= UNPACK_ROWS && row % PIECE == 0;
+}
+
+uint64_t bp_cuda_quantised_workspace(const bp_cuda_target *target,
+                                     const bp_matmul_quantised_scalars *s)
+{
+    return quantised_unpacks(target, s)
+               ? bp_size_mul(bp_size_mul((uint64_t)s->n, (uint64_t)s->k), 2)
+               : 0;
+}
+
+static void quantised_unpack(bp_cuda_plan *plan)
+{
+    const bp_matmul_quantised_scalars *s = plan->op->scalars;
+    const bool along = s->transpose_b == 0;
+    const uint64_t pieces = (uint64_t)s->n * (uint64_t)s->k / PIECE;
+    const uint64_t blocks = (pieces + UNPACK_PIECES - 1) / UNPACK_PIECES;
+    if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_quantised_hopper, BP_CUDA_FUNCTION_quantised_unpack,
+                       blocks, 1, UNPACK_THREADS)) {
+        return;
+    }
+    BP_CUDA_OPERAND_OF(plan, matmul_quantised, work, BP_ACCESS_WRITE);
+    BP_CUDA_OPERAND_OF(plan, matmul_quantised, codes, BP_ACCESS_READ);
+    BP_CUDA_OPERAND_OF(plan, matmul_quantised, scales, BP_ACCESS_READ);
+    BP_CUDA_OPERAND_OF(plan, matmul_quantised, nested, BP_ACCESS_READ);
+    bp_cuda_word64(plan, (uint64_t)(along ? s->k : s->n));
+    bp_cuda_word64(plan, (uint64_t)(along ? s->n : s->k));
+    bp_cuda_word32(plan, (uint32_t)s->form);
+    bp_cuda_word32(plan, (uint32_t)plan->dtype);
+}
+
+/* Where the operands of a product are among those of one with codes; b is in the workspace. */
+static const uint32_t quantised_operand[] = {
+    [BP_CUDA_POSITION(matmul, c)] = BP_CUDA_POSITION(matmul_quantised, c),
+    [BP_CUDA_POSITION(matmul, before)] = BP_CUDA_POSITION(matmul_quantised, before),
+    [BP_CUDA_POSITION(matmul, a)] = BP_CUDA_POSITION(matmul_quantised, a),
+    [BP_CUDA_POSITION(matmul, b)] = BP_CUDA_POSITION(matmul_quantised, work),
+    [BP_CUDA_POSITION(matmul, bias)] = BP_CUDA_POSITION(matmul_quantised, bias),
+    [BP_CUDA_POSITION(matmul, residual)] = BP_CUDA_POSITION(matmul_quantised, residual),
+};
+
+#define UNPACKED_OPERANDS (sizeof quantised_operand / sizeof quantised_operand[0])
+
+/* The matrix unpacked, then the product of a plain one, whose sums are the same; false, and nothing
+ * is added: that is not one launch of Hopper's own, or there is no room. */
+static bool quantised_whole(bp_cuda_plan *plan)
+{
+    const bp_matmul_quantised_scalars *s = plan->op->scalars;
+    const uint32_t work = BP_CUDA_POSITION(matmul_quantised, work), before = plan->count;
+    const bp_matmul_scalars scalars = {.m = s->m,
+                                       .n = s->n,
+                                       .k = s->k,
+                                       .lda = s->lda,
+                                       .ldb = s->transpose_b != 0 ? s->k : s->n,
+                                       .ldc = s->ldc,
+                                       .transpose_b = s->transpose_b,
+                                       .gelu = s->gelu};
+    uint64_t offsets[BP_OPERANDS_MAX];
+    uint8_t dtypes[BP_OPERANDS_MAX];
+    if (!quantised_unpacks(plan->target, s) || plan->op->offsets[work] == BP_OFFSET_ABSENT) {
+        return false;
+    }
+    for (uint32_t i = 0; i < BP_OPERANDS_MAX; i++) {
+        const bool there = i < UNPACKED_OPERANDS;
+        offsets[i] = there ? plan->op->offsets[quantised_operand[i]] : BP_OFFSET_ABSENT;
+        dtypes[i] = there ? plan->op->dtypes[quantised_operand[i]] : (uint8_t)plan->dtype;
+    }
+    dtypes[BP_CUDA_POSITION(matmul, b)] = (uint8_t)plan->dtype;
+    const bp_linked_op product = {BP_KERNEL_matmul, 1, offsets, &scalars, dtypes, BP_OFFSET_ABSENT};
+    quantised_unpack(plan);
+    bp_cuda_plan of = *plan;
+    of.op = &product;
+    (void)bp_cuda_plan_matmul(&of);
+    const bool one = plan->count == before + 1 && of.count == before + 2 && !of.unsupported;
+    if (!one ||
+        bp_cuda_modules[of.launch[before + 1].module].family != BP_CUDA_FAMILY_matmul_hopper) {
+        plan->count = before;
+        return false;
+    }
+    bp_cuda_launch *launch = &of.launch[before + 1];
+    for (uint32_t i = 0; i < launch->parameter_count; i++) {
+        bp_cuda_parameter *p = &launch->parameter[i];
+        if (p->kind == BP_CUDA_OPERAND || p->kind == BP_CUDA_MAP) {
+            p->operand = (uint8_t)quantised_operand[p->operand];
+        }
+    }
+    plan->count = of.count;
+    return true;
+}
+
 bool bp_cuda_plan_matmul_quantised(bp_cuda_plan *plan)
 {
     const bp_matmul_quantised_scalars *s = plan->op->scalars;
@@ -89,6 +187,9 @@ bool bp_cuda_plan_matmul_quantised(bp_cuda_plan *plan)
                         bp_cuda_quantised_misses(plan) == NULL &&
                         bp_cuda_module_choose(plan->target, BP_CUDA_FAMILY_quantised_hopper,
                                               plan->dtype) != BP_CUDA_NO_MODULE;
+    if (hopper && quantised_whole(plan)) {
+        return true;
+    }
     if (!quantised_begin(plan, hopper)) {
         return true;
     }

@@ -6,7 +6,8 @@
  *
  *     build/release/tools/bench/gpu_launches [KEY=VALUE..]
  *         preset=gpt2 batch=16 sequence=1024 target=sm_90a policy=none|full lora=0
- *         quant=none|nf4|int8 chunk=0 (rows of the head's logits at a time; 0: the plan's choice)
+ *         quant=none|nf4|int8 unpacks=1 chunk=0 (rows of the head's logits at a time; 0: the plan's
+ * choice)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,30 +48,31 @@ static bp_spec spec_of(int argc, char **argv, const bp_preset *preset)
                               : strcmp(quantised, "int8") == 0 ? BP_QUANTISED_INT8
                                                                : BP_QUANTISED_NONE;
     const bool full = strcmp(word(argc, argv, "policy", "none"), "full") == 0;
-    bp_spec spec = {
-        .model = preset->config.family->model,
-        .config = bp_preset_config(preset),
-        .optimizer = &bp_optimizer_adamw,
-        .optimizer_options = {.learning_rate = 1e-4,
-                              .beta1 = 0.9,
-                              .beta2 = 0.999,
-                              .epsilon = 1e-8,
-                              .max_grad_norm = 1.0},
-        .device = &bp_device_cuda,
-        .device_options = {.threads = 1, .target = word(argc, argv, "target", "sm_90a")},
-        .working = BP_BF16,
-        .gradient = BP_BF16,
-        .master = BP_MASTER_SPLIT,
-        .batch = number(argc, argv, "batch", "16"),
-        .sequence = number(argc, argv, "sequence", "1024"),
-        .accumulation = 1,
-        .loss_rows = number(argc, argv, "chunk", "0"),
-        .policy = {.kind = full ? BP_POLICY_FULL : BP_POLICY_NONE},
-        .lora = {.rank = number(argc, argv, "lora", "0"),
-                 .alpha = 16.0,
-                 .targets = everywhere,
-                 .target_count = 1},
-        .quantised = form};
+    bp_spec spec = {.model = preset->config.family->model,
+                    .config = bp_preset_config(preset),
+                    .optimizer = &bp_optimizer_adamw,
+                    .optimizer_options = {.learning_rate = 1e-4,
+                                          .beta1 = 0.9,
+                                          .beta2 = 0.999,
+                                          .epsilon = 1e-8,
+                                          .max_grad_norm = 1.0},
+                    .device = &bp_device_cuda,
+                    .device_options = {.threads = 1,
+                                       .target = word(argc, argv, "target", "sm_90a"),
+                                       .unpacks = number(argc, argv, "unpacks", "1") != 0},
+                    .working = BP_BF16,
+                    .gradient = BP_BF16,
+                    .master = BP_MASTER_SPLIT,
+                    .batch = number(argc, argv, "batch", "16"),
+                    .sequence = number(argc, argv, "sequence", "1024"),
+                    .accumulation = 1,
+                    .loss_rows = number(argc, argv, "chunk", "0"),
+                    .policy = {.kind = full ? BP_POLICY_FULL : BP_POLICY_NONE},
+                    .lora = {.rank = number(argc, argv, "lora", "0"),
+                             .alpha = 16.0,
+                             .targets = everywhere,
+                             .target_count = 1},
+                    .quantised = form};
     bp_family_set_dropouts(&spec.config, 0.0);
     return spec;
 }
@@ -101,14 +103,16 @@ static void print_op(const bp_graph *graph, const bp_op *op, const bp_linked_op 
     bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
     const uint32_t count = bp_cuda_plan_launches(target, linked, launches);
     const bp_cost cost = bp_cost_op(graph, op);
+    /* a matrix of codes is unpacked first */
+    const uint32_t main_one = op->kernel == BP_KERNEL_matmul_quantised && count == 2 ? 1 : 0;
     for (uint32_t i = 0; i < count && count != BP_CUDA_UNSUPPORTED; i++) {
         const bp_cuda_launch *l = &launches[i];
         const bp_cuda_module *module = &bp_cuda_modules[l->module];
         printf("%s\t%s\t%s\t%llu\t%u\t%.0f\t%.0f", bp_kernel_describe(op->kernel)->name,
                module->name, module->functions[l->function].name,
                (unsigned long long)l->grid[0] * l->grid[1] * l->grid[2],
-               l->block[0] * l->block[1] * l->block[2], i == 0 ? cost.flops : 0.0,
-               i == 0 ? cost.bytes : 0.0);
+               l->block[0] * l->block[1] * l->block[2], i == main_one ? cost.flops : 0.0,
+               i == main_one ? cost.bytes : 0.0);
         print_shape(op, graph);
     }
 }
@@ -129,7 +133,8 @@ int main(int argc, char **argv)
                 bp_plan_error(&plan)->text);
         return 1;
     }
-    const bp_cuda_target target = bp_cuda_target_of(row, false);
+    bp_cuda_target target = bp_cuda_target_of(row, false);
+    target.unpacks = spec.device_options.unpacks;
     const bp_graph *graph = &plan.graph;
     const bp_graph_limits limit = {graph->used.buffers, graph->used.ops, graph->used.refs,
                                    graph->used.scalars, graph->used.name_bytes};

@@ -82,7 +82,12 @@ def times(row):
     ideal = max(flops / (SMS * FLOPS * CLOCK), moved)
     hard, likely = max(ideal, moved), max(ideal, moved / REACHED)
     size = re.match(r"(\d+)x(\d+)x(\d+)$", row["shape"])
-    if size and flops > 0:
+    if row["kernel"] == "bp_quantised_unpack":
+        weights = int(size.group(2)) * int(size.group(3))
+        moved = weights * 2.5 / BANDWIDTH
+        hard = max(moved, weights / 8 * UNPACKS / WARP / (SMS * SCHEDULERS) / CLOCK)
+        likely = max(moved / REACHED, hard)
+    elif size and flops > 0:
         slices, waves, issues = product(row, *map(int, size.groups()))
         hard = max((slices + issues) / CLOCK, moved)
         likely = max((slices + issues + waves * FIRST) / CLOCK, moved / REACHED)

@@ -23,6 +23,20 @@ run "${published[@]}" --threads 2
 [[ $(json arena_bytes) -le 11166914969 ]]
 check $? "and at most 10.4 GiB without ($(json arena_bytes))"
 
+# On a Hopper the largest matrix is unpacked beside its product, in 2 x 4,096 x 14,336 bytes, where a budget has them.
+hopper=(plan --model llama-3-8b --lora-r 16 --load-in-4bit --bf16 --device cuda:sm_90a --max-seq-length 1024
+    --per-device-train-batch-size 1 --gradient-checkpointing full --json)
+run "${hopper[@]}"
+wide=$(json arena_bytes)
+run "${hopper[@]}" --arena $((wide - 1))
+tight=$(json arena_bytes)
+[[ $code -eq 0 && $((wide - tight)) -eq $((2 * 4096 * 14336)) ]]
+check $? "a budget below $wide bytes takes the unpacked matrix back ($tight)" "$err"
+run "${hopper[@]}" --arena "$wide"
+[[ $code -eq 0 && $(json arena_bytes) -eq $wide ]]
+check $? "one of $wide bytes keeps it"
+expect 3 "expected at least" "${hopper[@]}" --arena $((tight - 1))
+
 forms=("--load-in-4bit" "--load-in-4bit --bnb-4bit-use-double-quant false" "--load-in-8bit"
     "--load-in-4bit --bnb-4bit-quant-type fp4 --bnb-4bit-blocksize 128")
 for model in tiny tiny-llama; do

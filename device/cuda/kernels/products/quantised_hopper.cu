@@ -223,3 +223,35 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         slices_multiply(&share, group);
     }
 }
+
+/* A matrix of codes, rows of whole pieces, as 16-bit elements: the values that the tiles above make
+ * of it. */
+extern "C" __global__ void __launch_bounds__(256)
+    bp_quantised_unpack(uint16_t *to, const uint8_t *codes, const void *scales, const float *nested,
+                        uint64_t rows, uint64_t columns, uint32_t form, uint32_t dtype)
+{
+    __shared__ float table[16];
+    if (rows == 0) {
+        return;
+    }
+    const bp_codes b = {codes, scales, nested, form};
+    const bool half = (dtype & BP_TYPE_BITS) == BP_HALF;
+    const uint64_t pieces = rows * columns / 8;
+    if (threadIdx.x < 16) {
+        table[threadIdx.x] = book_value(form, threadIdx.x);
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (uint32_t i = 0; i < PIECES; i++) {
+        const uint64_t at = ((uint64_t)blockIdx.x * PIECES + i) * MAKERS + threadIdx.x;
+        if (at < pieces) {
+            float x[8];
+            const uint64_t row = form == INT8 ? at * 8 / columns : 0; /* else it has no say */
+            const bp_code_piece piece = code_piece_load(&b, at * 8, row);
+            code_piece_values(form, &piece, table, x);
+            *(uint4 *)(to + at * 8) =
+                make_uint4(bp_pair(x[0], x[1], half), bp_pair(x[2], x[3], half),
+                           bp_pair(x[4], x[5], half), bp_pair(x[6], x[7], half));
+        }
+    }
+}

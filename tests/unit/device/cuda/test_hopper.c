@@ -194,6 +194,8 @@ static void set(const char *name, const char *value)
     assert_true(driver.real || driver.set(name, value) == 0);
 }
 
+static bool unpacks; /* matrices of codes, where they are whole and rows many */
+
 static void set_device(const char *name, uint32_t tile)
 {
     set("PTXVM_DEVICE", name);
@@ -201,6 +203,7 @@ static void set_device(const char *name, uint32_t tile)
     cuda_context *context = cuda.context;
     context->target = bp_cuda_target_of(bp_cuda_target_find("sm_90a"), false);
     context->target.tile = tile;
+    context->target.unpacks = unpacks;
 }
 
 static void close_device(void)
@@ -236,6 +239,7 @@ static uint64_t hopper_workspace(const bp_device_options *options, bp_kernel ker
 {
     bp_device_options there = *options;
     there.target = "sm_90a";
+    there.unpacks = unpacks;
     return bp_device_cuda.workspace(&there, kernel, scalars, dtypes);
 }
 
@@ -279,7 +283,7 @@ static void check_bits(const call *of, uint32_t tile, const char *name, uint32_t
     fill(&c);
     unsigned char *start = kernel_case_save(&c);
     refuse_hopper(true);
-    assert_int_equal(family_of(&c, of->launch, &made), of->other);
+    assert_int_equal(family_of(&c, unpacks ? 0 : of->launch, &made), of->other);
     /* races of the other form are looked for by test_kernels16.c */
     set("PTXVM_RACES", long_form() ? "1" : "0");
     kernel_case_run(&c, &cuda);
@@ -452,6 +456,50 @@ static void quantised_products_have_the_same_bits(void **state)
     for (uint32_t i = 0; i < count; i++) {
         check_quantised(&quantiseds[i], i == 1 ? long_or(3, 2) : i == 6 ? long_or(3, 1) : 1);
     }
+}
+
+/* Matrices of codes of every form that are unpacked before their product: m of 512 and more, whole
+ * pieces in a row, no splits. */
+/* verifies device-23.1466 */
+static void unpacked_products_have_the_same_bits(void **state)
+{
+    static const quantised rows[] = {
+        {{1030, 1160, 136, 136, 1160, 1, 0, 1, BP_QUANTISED_NF4}, 0, BP_BF16, "sm_90"},
+        {{1100, 1032, 72, 80, 1040, 0, 0, 0, BP_QUANTISED_NF4_DOUBLE},
+         QUANTISED_BEFORE,
+         BP_F16,
+         "sm_90"},
+        {{1030, 1100, 88, 88, 1104, 1, 0, 0, BP_QUANTISED_INT8}, ALONE, BP_BF16, "sm_90"},
+        {{1030, 1048, 72, 80, 1048, 0, 0, 0, BP_QUANTISED_INT8}, ALONE, BP_F16, "sm_90"},
+        {{1030, 1056, 72, 80, 1056, 1, 0, 0, BP_QUANTISED_FP8}, ALONE, BP_F16, "sm_90"},
+        {{1030, 1040, 72, 80, 1040, 0, 0, 0, BP_QUANTISED_FP4 + BLOCKS_OF(1)},
+         ALONE,
+         BP_BF16,
+         "sm_90"},
+    };
+    (void)state;
+    unpacks = true;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const quantised *q = &rows[i];
+        uint8_t dtypes[BP_OPERANDS_MAX];
+        memset(dtypes, (int)q->dtype, sizeof dtypes);
+        uint32_t absent = q->absent;
+        absent |= q->scalars.form == BP_QUANTISED_FP8
+                      ? UINT32_C(1) << OPERAND(matmul_quantised, scales)
+                      : 0;
+        absent |= bp_quantised_nests(q->scalars.form)
+                      ? 0
+                      : UINT32_C(1) << OPERAND(matmul_quantised, nested);
+        const call of = {BP_KERNEL_matmul_quantised,
+                         &q->scalars,
+                         dtypes,
+                         absent,
+                         1,
+                         BP_CUDA_FAMILY_matmul_hopper,
+                         BP_CUDA_FAMILY_quantised};
+        check_bits(&of, 0, q->device, 1);
+    }
+    unpacks = false;
 }
 
 typedef struct attention {
@@ -640,6 +688,7 @@ int main(void)
         cmocka_unit_test(a_tensor_map_that_fails_is_reported),
         cmocka_unit_test_setup_teardown(quantised_products_have_the_same_bits, same_begin,
                                         same_end),
+        cmocka_unit_test_setup_teardown(unpacked_products_have_the_same_bits, same_begin, same_end),
     };
     if (!fake_driver_load(&driver)) {
         return 1;
