@@ -140,6 +140,9 @@ done
 said=$(chroot "$work/empty" /bedplate devices 2>&1)
 [[ $said == *'static build'*'no GPU'* ]]
 check $? "it says that it uses no GPU" "$said"
+said=$("$plain-static/bin/bedplate" generate --model tests/golden/speech --audio tests/golden/speech/flac/mono16.flac 2>&1)
+[[ $said == *mono16.flac:*'this build reads no FLAC'* ]]
+check $? "it says that it reads no FLAC" "$said"
 
 # system RELEASE: a minimal system with Python in $root, with what was made; 1: there is none.
 system() {

@@ -17,7 +17,8 @@ proof_needs=(g++ g++ clang clang clang-format-14 clang-format-14 lcov lcov
     /usr/aarch64-linux-gnu/lib/libc.a libc6-dev-arm64-cross riscv64-linux-gnu-gcc gcc-riscv64-linux-gnu
     /usr/riscv64-linux-gnu/lib/libc.a libc6-dev-riscv64-cross arm-none-eabi-gcc gcc-arm-none-eabi
     /usr/lib/arm-none-eabi/newlib/libc_nano.a libnewlib-arm-none-eabi qemu-system-arm qemu-system-arm
-    espeak-ng espeak-ng '/usr/lib/*/libpng16.so.16' libpng16-16 '/usr/lib/*/libturbojpeg.so.0' libturbojpeg0)
+    espeak-ng espeak-ng '/usr/lib/*/libpng16.so.16' libpng16-16 '/usr/lib/*/libturbojpeg.so.0' libturbojpeg0
+    '/usr/lib/*/libFLAC.so.*' libflac12)
 
 needs=("${build_needs[@]}")
 [[ $what == build ]] || needs+=("${proof_needs[@]}")

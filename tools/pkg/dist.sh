@@ -104,7 +104,7 @@ Architecture: $2
 Maintainer: $maintainer
 Installed-Size: $(du -k -s --apparent-size "$to/usr" | cut -f 1)
 Depends: libc6 (>= $(glibc "$to/usr/bin/bedplate"))
-Suggests: libpng16-16 | libpng16-16t64, libturbojpeg0
+Suggests: libpng16-16 | libpng16-16t64, libturbojpeg0, libflac14 | libflac12t64 | libflac12
 Section: science
 Priority: optional
 Description: fine-tuning of models in an exact memory budget

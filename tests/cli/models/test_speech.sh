@@ -113,7 +113,7 @@ bad[77] = float("nan")
 wav("nan", bad, bits=32, tag=3)
 PY
 python3 "$work/make.py" "$work"
-printf 'fLaC%064d' 0 >"$work/x.flac"
+printf 'fLaC%08d' 0 >"$work/x.flac"
 printf 'ID3%064d' 0 >"$work/x.mp3"
 run eval --model "$work/a" --data "$work/plain.jsonl" "${speaks[@]}" --max-seq-length 16 --json
 plain=$(json loss)
@@ -131,6 +131,34 @@ run eval --model "$work/a" --data "$work/r48000.jsonl" "${speaks[@]}" --max-seq-
 grep -q '1 files are of another rate' <<<"$err"
 check $? "rates are said" "$err"
 
+# FLAC is the same sound (its samples: tests/unit/tools/bedplate/sources/test_flac_library.c).
+if ls /usr/lib/*/libFLAC.so.* /lib/*/libFLAC.so.* >/dev/null 2>&1; then
+    for name in mono16 stereo16 mono24 stereo24; do
+        for kind in wav flac; do
+            cp $golden/flac/$name.$kind "$work"
+            echo "{\"audio\": \"$name.$kind\", \"text\": \"low\"}" >"$work/$kind.jsonl"
+            run eval --model $golden --data "$work/$kind.jsonl" "${speaks[@]}" --max-seq-length 16 --json
+            [[ $kind == flac ]] || digest=$(json loss)
+        done
+        [[ $code -eq 0 && -n $digest && $(json loss) == "$digest" ]]
+        check $? "$name of FLAC is that of WAV" "$out$err, $digest"
+    done
+    grep -q '1 files have several channels' <<<"$err" && grep -q '1 files are of another rate' <<<"$err"
+    check $? "channels and rate of FLAC are said" "$err"
+    run generate --model $golden --audio $golden/flac/mono16.flac "${speaks[@]}" --max-new-tokens 3
+    check $code "generate hears FLAC" "$err"
+    { head -c 1000 $golden/flac/mono16.flac; printf X; tail -c +1002 $golden/flac/mono16.flac; } >"$work/bad.flac"
+    echo '{"audio": "bad.flac", "text": "low"}' >"$work/flac.jsonl"
+    expect 4 "$work/bad.flac: the FLAC file is damaged in the block that begins at byte: found" eval --model $golden --max-seq-length 16 --data "$work/flac.jsonl"
+    mkdir "$work/none"
+    for file in 8 12 14; do : >"$work/none/libFLAC.so.$file"; done
+    LD_LIBRARY_PATH=$work/none run generate --model $golden --audio $golden/flac/mono16.flac
+    [[ $code -eq 4 && $err == *mono16.flac:*'this machine has no libFLAC'*'apt install'* ]]
+    check $? "a machine without libFLAC says so" "$code $err"
+else
+    echo "skipped: FLAC: libFLAC is not installed"
+fi
+
 hear=(eval --model $golden --max-seq-length 16 --data)
 expect 4 "$work/cut.wav: the file ends before the samples" "${hear[@]}" "$work/cut.jsonl"
 expect 4 "$work/none.wav: the sound has no sample" "${hear[@]}" "$work/none.jsonl"
@@ -138,10 +166,10 @@ expect 4 "$work/nan.wav: a sample is not finite: found 77" "${hear[@]}" "$work/n
 expect 4 "$work/long.wav: the speech is longer.*found 17600, expected at most 16000" "${hear[@]}" "$work/long.jsonl"
 expect 4 "$work/odd.wav: sound of this rate.*try: ffmpeg" "${hear[@]}" "$work/odd.jsonl"
 expect 4 "$work/alaw.wav: .*another format tag, or so many bits: found 6" "${hear[@]}" "$work/alaw.jsonl"
-for name in flac mp3; do
-    echo "{\"audio\": \"x.$name\", \"text\": \"low\"}" >"$work/bad.jsonl"
-    expect 4 "$work/x.$name: this is .*try: ffmpeg" "${hear[@]}" "$work/bad.jsonl"
-done
+echo '{"audio": "x.mp3", "text": "low"}' >"$work/bad.jsonl"
+expect 4 "$work/x.mp3: this is .*try: ffmpeg" "${hear[@]}" "$work/bad.jsonl"
+echo '{"audio": "x.flac", "text": "low"}' >"$work/bad.jsonl"
+expect 4 "$work/x.flac: the FLAC file ends inside its head: bytes: found 12, expected at least 42" "${hear[@]}" "$work/bad.jsonl"
 echo '{"audio": "gone.wav", "text": "low"}' >"$work/bad.jsonl"
 expect 4 "$work/gone.wav: there is no such file" "${hear[@]}" "$work/bad.jsonl"
 printf '{"audio": "plain.wav", "text": "%s"}\n' "$(printf 'low %.0s' {1..60})" >"$work/bad.jsonl"

@@ -70,6 +70,8 @@ bp_status speech_source_open(speech_source **source, session *s)
         made->texts = (bp_feed_texts){bp_feed_two_texts.split, speech_fill};
         made->speech.store = s->store;
         made->speech.error = &s->error;
+        flac_library_begin(&made->flac);
+        made->speech.flac = &made->flac.table;
         made->speech.frames = frames;
         made->speech.mels = own.mels;
         made->speech.samples = malloc((size_t)frames * BP_MEL_HOP * sizeof(float));
@@ -85,6 +87,7 @@ bp_status speech_source_open(speech_source **source, session *s)
 void speech_source_close(speech_source **source)
 {
     if (*source != NULL) {
+        flac_library_end(&(*source)->flac);
         free((*source)->speech.samples);
         free((*source)->speech.raw);
         free(*source);

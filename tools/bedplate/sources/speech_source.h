@@ -6,12 +6,14 @@
 #define BP_BEDPLATE_SPEECH_SOURCE_H
 
 #include "tools/bedplate/session/session.h"
+#include "tools/bedplate/sources/flac_library.h"
 #include "tools/formats/audio/speech.h"
 
 /* Must not move. */
 typedef struct speech_source {
     bp_feed_texts texts; /* the first: what a feed has of it */
     bp_speech speech;
+    flac_library flac;
 } speech_source;
 
 /* Takes memory for the spectra of the session's model; *source is NULL for a model that does not

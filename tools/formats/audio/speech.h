@@ -3,6 +3,7 @@
 #ifndef BP_FORMATS_SPEECH_H
 #define BP_FORMATS_SPEECH_H
 
+#include "tools/formats/audio/flac.h"
 #include "tools/formats/audio/log_mel.h"
 #include "tools/formats/audio/sound_rate.h"
 #include "tools/formats/audio/wav.h"
@@ -11,7 +12,8 @@
 typedef struct bp_speech {
     bp_store *store;
     bp_error *error;
-    uint32_t frames; /* of a spectrum; a file has at most frames * BP_MEL_HOP samples */
+    bp_flac_library *flac; /* NULL: FLAC is not read */
+    uint32_t frames;       /* of a spectrum; a file has at most frames * BP_MEL_HOP samples */
     uint32_t mels;
     float *samples; /* frames * BP_MEL_HOP; these two are the caller's */
     float *raw;     /* raw_count samples of a file before they get another rate */
@@ -30,8 +32,9 @@ uint64_t bp_speech_raw(uint32_t frames);
 /* Fills what is not the caller's. BP_ERR_USAGE: mels are beyond BP_MEL_MOST. */
 bp_status bp_speech_begin(bp_speech *speech) BP_MUST_CHECK;
 
-/* Whether a file can be read: its header alone. BP_ERR_DATA as bp_wav_open says, and where its
- * sound is longer than a spectrum, or of a rate that cannot be turned. */
+/* Whether a file can be read: its header alone, but for FLAC that does not say how long it is.
+ * BP_ERR_DATA as bp_wav_open and bp_flac_open say, and where its sound is longer than a spectrum,
+ * of a rate that cannot be turned, or FLAC that cannot be unpacked here. */
 bp_status bp_speech_check(bp_speech *speech, const char *path) BP_MUST_CHECK;
 
 /* to (frames, mels) */

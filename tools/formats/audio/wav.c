@@ -41,7 +41,6 @@ static bp_status wav_refuse_other(const bp_wav *wav, const unsigned char head[WA
         const char *magic;
         const char *text;
     } others[] = {
-        {"fLaC", "this is FLAC, which is not read; try: ffmpeg -i FILE -ar 16000 -ac 1 FILE.wav"},
         {"OggS", "this is Ogg, which is not read; try: ffmpeg -i FILE -ar 16000 -ac 1 FILE.wav"},
         {"ID3", "this is MP3, which is not read; try: ffmpeg -i FILE -ar 16000 -ac 1 FILE.wav"},
         {"RF64", "this is a WAV file of 64-bit sizes (RF64), which is not read"},
@@ -52,7 +51,7 @@ static bp_status wav_refuse_other(const bp_wav *wav, const unsigned char head[WA
             return wav_refuse(wav, others[i].text, error);
         }
     }
-    return wav_refuse(wav, "this is no WAV file", error);
+    return wav_refuse(wav, "this is neither a WAV nor a FLAC file", error);
 }
 
 /* The chunk that says what samples are. */

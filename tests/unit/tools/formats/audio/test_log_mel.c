@@ -56,7 +56,7 @@ static double band(const float *x, uint32_t count, uint32_t frame, uint32_t mel,
     return log10(fmax(sum, 1e-10));
 }
 
-/* verifies formats-75.f292 */
+/* verifies formats-75.ee3f */
 static void test_definition(void **state)
 {
     static bp_log_mel tables;
@@ -84,7 +84,7 @@ static void test_definition(void **state)
 }
 
 /* The bank of 80 filters over 201 bins sums to 1.9990241. */
-/* verifies formats-75.f292 */
+/* verifies formats-75.ee3f */
 static void test_bank(void **state)
 {
     static bp_log_mel tables;
@@ -99,7 +99,7 @@ static void test_bank(void **state)
     assert_true(fabs(sum - 1.9990241) < 5e-8);
 }
 
-/* verifies formats-75.f292 */
+/* verifies formats-75.ee3f */
 static void test_silence(void **state)
 {
     static bp_log_mel tables;
@@ -112,7 +112,7 @@ static void test_silence(void **state)
     }
 }
 
-/* verifies formats-75.f292 */
+/* verifies formats-75.ee3f */
 static void test_transformers(void **state)
 {
     static bp_store_posix store;
@@ -152,7 +152,7 @@ static void test_transformers(void **state)
     golden_close(&file);
 }
 
-/* verifies formats-75.f292 */
+/* verifies formats-75.ee3f */
 static void test_refusals(void **state)
 {
     static bp_speech speech;

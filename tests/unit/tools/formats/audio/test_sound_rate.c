@@ -35,7 +35,7 @@ static double worst(uint32_t from, double hertz, double share)
     return most;
 }
 
-/* verifies formats-75.f292 */
+/* verifies formats-75.ee3f */
 static void test_tones(void **state)
 {
     static const uint32_t rates[] = {8000, 11025, 12000, 22050, 24000, 32000, 44100, 48000, 96000};
@@ -51,7 +51,7 @@ static void test_tones(void **state)
     assert_true(worst(44100, 20000.0, 0.0) < 2e-4);
 }
 
-/* verifies formats-75.f292 */
+/* verifies formats-75.ee3f */
 static void test_level(void **state)
 {
     static float x[4800];
@@ -65,7 +65,7 @@ static void test_level(void **state)
     }
 }
 
-/* verifies formats-75.f292 */
+/* verifies formats-75.ee3f */
 static void test_refused(void **state)
 {
     (void)state;

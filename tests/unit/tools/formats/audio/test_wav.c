@@ -102,7 +102,7 @@ static void reads(uint32_t tag, uint32_t bits, const uint32_t value[6], const do
     memory_store_free(&store);
 }
 
-/* verifies formats-75.f292 */
+/* verifies formats-75.ee3f */
 static void test_forms(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static void test_forms(void **state)
 }
 
 /* More samples than go through the room at once. */
-/* verifies formats-75.f292 */
+/* verifies formats-75.ee3f */
 static void test_long(void **state)
 {
     static unsigned char bytes[60 + 40000];
