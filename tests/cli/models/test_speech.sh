@@ -27,6 +27,54 @@ done <$golden/greedy
 [[ $same -eq 12 && $row -eq 12 ]]
 check $? "the likeliest tokens are those of transformers" "$same of $row: $out$err"
 
+# What generation_config.json says of texts (tools/golden/speech/generate.py): tokens that are never written, or not at the
+# beginning, the language that is heard, and what a text begins with.
+# verifies formats-78.a326
+mkdir "$work/rules"
+cp $golden/{config.json,model.safetensors,preprocessor_config.json} $golden/tokenizer*.json "$work/rules"
+cat >"$work/rules.py" <<'PY'
+import json, sys
+golden, folder, line = sys.argv[1:]
+case = json.loads(open(golden + "/generate.jsonl").read().split("\n")[int(line)])
+json.dump({**json.load(open(golden + "/generation_config.json")), **case["config"]}, open(folder + "/generation_config.json", "w"))
+print(" ".join(case["options"]))
+for ids in case["ids"]:
+    print(" ".join(map(str, ids)))
+PY
+for ((line = 0; line < $(wc -l <$golden/generate.jsonl); line++)); do
+    { read -ra options; mapfile -t texts; } < <(python3 "$work/rules.py" $golden "$work/rules" $line)
+    same=0
+    for row in 0 1 2; do
+        run generate --model "$work/rules" --audio $golden/sounds/$row.wav "${options[@]}" --output-ids
+        found=${out##*$'\n'}
+        [[ $code -eq 0 && ${found% 268} == "${texts[row]}" ]] && same=$((same + 1))
+    done
+    [[ $same -eq 3 ]]
+    check $? "texts under rules, number $line: those of transformers" "$same of 3: $found, ${texts[2]}; $err"
+    run eval --model "$work/rules" --data $golden/rows.jsonl "${options[@]}" --max-seq-length 16 --predictions "$work/p.jsonl" --json
+    same=$(python3 - $golden "$work/p.jsonl" $line <<'PY'
+import json, sys
+from pathlib import Path
+golden, found, line = sys.argv[1:]
+case = json.loads(open(golden + "/generate.jsonl").read().split("\n")[int(line)])
+vocabulary = {v: k for k, v in json.load(open(golden + "/tokenizer.json"))["model"]["vocab"].items()}
+letters = [*range(33, 127), *range(161, 173), *range(174, 256)]
+letters = {chr(b): b for b in letters} | {chr(256 + i): b for i, b in enumerate(b for b in range(256) if b not in letters)}
+rows = [json.loads(r)["prediction"] for r in open(found)]
+text = lambda ids: bytes(letters[c] for i in ids if i in vocabulary for c in vocabulary[i]).decode(errors="replace").lstrip(" ")
+print(sum(rows[i] == text(case["ids"][i]) for i in range(3)))
+PY
+)
+    [[ $same -eq 3 ]]
+    check $? "eval writes the same, number $line" "$same of 3"
+done
+for bad in '"suppress_tokens": 3' '"suppress_tokens": ["a"]' '"lang_to_id": [1]' '"forced_decoder_ids": [[2, 270]]' '"forced_decoder_ids": [[1, null], [2, null]]' \
+    '"forced_decoder_ids": [[1, 9], [2, 9], [3, 9], [4, 9]]' '"forced_decoder_ids": [[1]]' '"forced_decoder_ids": [7]' '"task_to_id": {"transcribe": null}' \
+    "\"suppress_tokens\": [$(seq -s , 0 300)]"; do
+    echo "{$bad}" >"$work/rules/generation_config.json"
+    expect 4 "$work/rules/generation_config.json: .*(suppress_tokens and|longer)" generate --model "$work/rules" --audio $golden/sounds/0.wav
+done
+
 learn=(train --model $golden --data $golden/rows.jsonl "${speaks[@]}" --max-seq-length 16 --max-steps 6 --quiet --json --learning-rate 3e-3)
 # What --gradient-release adds up in another order is the table that two stages share: one micro-batch.
 digest=

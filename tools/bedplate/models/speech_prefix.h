@@ -9,7 +9,8 @@
 
 #define TASK_TOKEN_WORDS "none|transcribe|translate"
 
-#define SPEECH_PREFIX_MOST 3
+/* A language, a task, <|notimestamps|>; what stands in a file may come before the latter. */
+#define SPEECH_PREFIX_MOST 4
 
 typedef struct speech_prefix {
     uint32_t id[SPEECH_PREFIX_MOST];

@@ -10,7 +10,7 @@
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/models/end_tokens.h"
 #include "tools/bedplate/models/model_table.h"
-#include "tools/bedplate/models/speech_prefix.h"
+#include "tools/bedplate/models/speech_rules.h"
 #include "tools/bedplate/models/text_out.h"
 #include "tools/formats/audio/word_errors.h"
 
@@ -27,7 +27,10 @@ typedef struct transcriber {
     session *s;
     bp_source *source;
     speech_source *speech;
-    speech_prefix prefix;
+    speech_prefix prefix; /* of the data */
+    speech_prefix start;  /* of what is written */
+    bool finds;           /* start.id[0] is the language that is heard */
+    speech_rules rules;
     end_tokens ends;
     float *spectrum;
     int32_t *ids; /* (positions + 1) */
@@ -90,22 +93,48 @@ static bp_status transcript_of(transcriber *t, transcript *to, const int32_t *id
     return BP_OK;
 }
 
-/* The likeliest token; of equal ones the first. */
-static bp_status transcribe_best(transcriber *t, uint32_t *best)
+/* The logits, which are finite. */
+static bp_status transcribe_logits(transcriber *t, float **logits)
 {
-    const float *logits = t->s->runtime.logits_host;
+    *logits = t->s->runtime.logits_host;
     const uint32_t vocabulary = t->s->spec.config.vocabulary;
-    if (!bp_elements_finite(BP_F32, logits, vocabulary)) {
+    if (!bp_elements_finite(BP_F32, *logits, vocabulary)) {
         return bp_error_set(&t->s->error, BP_ERR_NONFINITE, where,
                             "the logits are not finite: with these weights values grow beyond what "
                             "they are held in",
                             t->s->set->model);
     }
+    return BP_OK;
+}
+
+/* The likeliest token that may follow; of equal ones the first. */
+static bp_status transcribe_best(transcriber *t, bool begins, uint32_t *best)
+{
+    float *logits = NULL;
+    BP_TRY(transcribe_logits(t, &logits));
+    speech_rules_apply(&t->rules, begins, logits);
     *best = 0;
-    for (uint32_t v = 1; v < vocabulary; v++) {
+    for (uint32_t v = 1; v < t->s->spec.config.vocabulary; v++) {
         *best = logits[v] > logits[*best] ? v : *best;
     }
     return BP_OK;
+}
+
+/* Reads what a text begins with. */
+static bp_status transcribe_begin(transcriber *t)
+{
+    bp_runtime *runtime = &t->s->runtime;
+    uint32_t read = 0;
+    BP_TRY(bp_runtime_read_source(runtime, (const int32_t *)(const void *)t->spectrum,
+                                  t->s->spec.source));
+    if (t->finds) {
+        float *logits = NULL;
+        BP_TRY(bp_runtime_accept(runtime, t->ids, 1));
+        BP_TRY(transcribe_logits(t, &logits));
+        t->ids[1] = (int32_t)speech_rules_language(&t->rules, logits);
+        read = 1;
+    }
+    return bp_runtime_accept(runtime, t->ids + read, t->count - read);
 }
 
 /* Writes the spectrum's text into t->heard. */
@@ -113,23 +142,21 @@ static bp_status transcribe_one(transcriber *t)
 {
     bp_runtime *runtime = &t->s->runtime;
     const bp_model_config *config = &t->s->spec.config;
-    const uint32_t first = 1 + t->prefix.count;
+    const uint32_t first = 1 + t->start.count;
     if (first > config->positions) {
         return bp_error_limit(&t->s->error, BP_ERR_DATA, where,
                               "what a text begins with is longer than max_target_positions",
                               t->s->set->model, config->positions, BP_LIMIT_LEAST, first);
     }
     t->ids[0] = (int32_t)model_start_token(config);
-    for (uint32_t i = 0; i < t->prefix.count; i++) {
-        t->ids[1 + i] = (int32_t)t->prefix.id[i];
+    for (uint32_t i = 0; i < t->start.count; i++) {
+        t->ids[1 + i] = (int32_t)t->start.id[i];
     }
     t->count = first;
-    BP_TRY(bp_runtime_read_source(runtime, (const int32_t *)(const void *)t->spectrum,
-                                  t->s->spec.source));
-    BP_TRY(bp_runtime_accept(runtime, t->ids, first));
+    BP_TRY(transcribe_begin(t));
     for (;;) {
         uint32_t id = 0;
-        BP_TRY(transcribe_best(t, &id));
+        BP_TRY(transcribe_best(t, t->count == first, &id));
         if (end_tokens_has(&t->ends, &t->s->run_tokenizer, config, id)) {
             break;
         }
@@ -217,6 +244,10 @@ static bp_status transcribe_open(transcriber *t)
     BP_TRY(speech_prefix_find(&t->prefix, s->set, &s->run_tokenizer.tokenizer, &s->error));
     BP_TRY(end_tokens_find(&t->ends, s->store, s->set->adapter, &s->run_tokenizer,
                            s->directory ? s->set->model : NULL, &s->error));
+    BP_TRY(speech_rules_find(&t->rules, s->store, s->set->adapter,
+                             s->directory ? s->set->model : NULL, config->vocabulary, &s->error));
+    BP_TRY(speech_rules_prefix(&t->rules, s->set, &s->run_tokenizer.tokenizer, &t->start, &t->finds,
+                               &s->error));
     t->spectrum = malloc((size_t)speech_source_elements(t->speech) * sizeof *t->spectrum);
     t->ids = malloc(((size_t)config->positions + 1) * sizeof *t->ids);
     return t->spectrum != NULL && t->ids != NULL

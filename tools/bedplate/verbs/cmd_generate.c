@@ -9,7 +9,7 @@
 #include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/models/end_tokens.h"
 #include "tools/bedplate/models/model_table.h"
-#include "tools/bedplate/models/speech_prefix.h"
+#include "tools/bedplate/models/speech_rules.h"
 #include "tools/bedplate/sources/speech_source.h"
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/predict/fill_mask.h"
@@ -54,6 +54,8 @@ typedef struct generation {
     uint32_t room;
     settings own; /* of a model that hears: what it takes for not given */
     speech_source *speech;
+    speech_rules rules;
+    bool finds;      /* the token behind the first is the language that is heard */
     int32_t *source; /* of a model that makes a text of another; its prompt is a start token */
     uint32_t sources;
     sampling how;
@@ -266,7 +268,11 @@ static bp_status hear_speech(generation *g)
                             "texts of speech need the model's tokenizer", "--audio");
     }
     BP_TRY(session_open_run_tokenizer(s));
-    BP_TRY(speech_prefix_find(&prefix, s->set, &s->run_tokenizer.tokenizer, &s->error));
+    BP_TRY(speech_rules_find(&g->rules, s->store, s->set->adapter,
+                             s->directory ? s->set->model : NULL, s->spec.config.vocabulary,
+                             &s->error));
+    BP_TRY(speech_rules_prefix(&g->rules, s->set, &s->run_tokenizer.tokenizer, &prefix, &g->finds,
+                               &s->error));
     const uint32_t positions = s->spec.config.positions, first = 1 + prefix.count;
     if (!option_given(s->set, "max-new-tokens")) {
         g->own.max_new_tokens = positions > first ? positions - first : 1;
@@ -353,7 +359,7 @@ static bp_status show_token(generation *g, output *out, sequence *q, bool ends)
 }
 
 /* The next token of the sequence, by the logits that are there. */
-static bp_status draw(generation *g, const sequence *q, const float *logits, uint32_t *id)
+static bp_status draw(generation *g, const sequence *q, float *logits, uint32_t *id)
 {
     const uint32_t vocabulary = g->s.spec.config.vocabulary;
     if (!bp_elements_finite(BP_F32, logits, vocabulary)) {
@@ -362,17 +368,36 @@ static bp_status draw(generation *g, const sequence *q, const float *logits, uin
                             "what they are held in",
                             g->s.set->model);
     }
+    if (g->speech != NULL) {
+        speech_rules_apply(&g->rules, q->count == g->prompt, logits);
+    }
+    const float *scores = logits;
     if (g->how.repetition_penalty != 1.0) {
         memcpy(g->scores, logits, vocabulary * sizeof *logits);
         sample_penalise(&g->how, logits, g->scores, q->ids, q->count);
-        logits = g->scores;
+        scores = g->scores;
     }
-    *id = sample_token(&g->how, logits, vocabulary, q->number, q->count - g->prompt, g->order);
+    *id = sample_token(&g->how, scores, vocabulary, q->number, q->count - g->prompt, g->order);
+    return BP_OK;
+}
+
+/* Finds the language by the logits behind the first token, which all sequences have. */
+static bp_status find_language(generation *g)
+{
+    BP_TRY(bp_runtime_accept(&g->s.runtime, g->prompt_ids, 1));
+    const float *logits = g->s.runtime.logits_host;
+    if (!bp_elements_finite(BP_F32, logits, g->s.spec.config.vocabulary)) {
+        return BP_OK; /* which the first token says */
+    }
+    g->prompt_ids[1] = (int32_t)speech_rules_language(&g->rules, logits);
+    for (uint32_t i = 0; i < g->count; i++) {
+        g->at[i].ids[1] = g->prompt_ids[1];
+    }
     return BP_OK;
 }
 
 /* The first of several turns reads the prompt, and all where the model keeps no tokens. */
-static bp_status take_prompt(generation *g, const float **logits)
+static bp_status take_prompt(generation *g, float **logits)
 {
     const size_t bytes = (size_t)g->s.spec.config.vocabulary * sizeof *g->asked;
     bp_runtime *runtime = &g->s.runtime;
@@ -387,7 +412,9 @@ static bp_status take_prompt(generation *g, const float **logits)
     }
     BP_TRY(g->source != NULL ? bp_runtime_read_source(runtime, g->source, g->sources)
                              : bp_runtime_restart(runtime));
-    BP_TRY(bp_runtime_accept(runtime, g->prompt_ids, g->prompt));
+    const uint32_t read = g->finds ? 1 : 0;
+    BP_TRY(g->finds ? find_language(g) : BP_OK);
+    BP_TRY(bp_runtime_accept(runtime, g->prompt_ids + read, g->prompt - read));
     g->prompt_seconds = clock_seconds() - g->turn;
     if (g->asked != NULL) {
         memcpy(g->asked, runtime->logits_host, bytes);
@@ -475,7 +502,7 @@ static void put_ended(generation *g, output *out)
 }
 
 /* A token of the sequence, which may be its last. */
-static bp_status write_token(generation *g, output *out, sequence *q, const float *logits)
+static bp_status write_token(generation *g, output *out, sequence *q, float *logits)
 {
     const settings *set = g->s.set;
     uint32_t id = 0;
@@ -527,7 +554,7 @@ static bp_status accept_tokens(generation *g)
 static bp_status write_tokens(generation *g, output *out)
 {
     const uint32_t vocabulary = g->s.spec.config.vocabulary;
-    const float *logits = NULL;
+    float *logits = NULL;
     size_t apart = 0; /* behind the prompt all have the same */
     BP_TRY(take_prompt(g, &logits));
     for (;;) {

@@ -41,7 +41,6 @@ static const bp_row rows[] = {
     ROW_COUNT("max_target_positions", COMMON(positions), POSITIONS_MOST, 448, NONE),
     ROW_TYPE,
     ROW_COUNT("num_mel_bins", WHISPER(mels), 1024, 80, NONE),
-    ROW_FIXED("scale_embedding", FALSE, NULL, 0),
     ROW_FIXED("tie_word_embeddings", TRUE, NULL, BP_ROW_READ),
     ROWS_TEXT(51865, 50256, 50256, 50256),
     ROW_ALIAS("hidden_size", STACK(width), WIDTH_MOST),
