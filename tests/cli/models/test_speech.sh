@@ -93,6 +93,48 @@ run "${learn[@]}" --per-device-train-batch-size 2 --gradient-accumulation-steps 
 [[ $code -eq 0 && $(json state_digest) == "$digest" ]]
 check $? "resumed: the same bits" "$out$err"
 
+# Evaluations of a run report what eval does of the model that it saves, wherever other metrics go, and leave the run as it is.
+# verifies formats-77.5e5a
+judge=(--eval-data $golden/rows.jsonl --eval-steps 3 --per-device-train-batch-size 4)
+run "${learn[@]}" "${judge[@]}" --output-dir "$work/j" --metrics "$work/j.prom" --report-to tensorboard
+wer=$(sed -n 's/.*"step": 6,.*"eval_wer": \([0-9.e-]*\),.*/\1/p' <<<"$out")
+digest=$(json state_digest)
+[[ $code -eq 0 && -n $wer && $(grep -c '"eval_wer": [0-9]' <<<"$out") -eq 3 ]]
+check $? "evaluations report the word error rate" "$out$err"
+grep -q "metric=\"wer\"} ${wer:0:5}" "$work/j.prom" && grep -q '"event":"eval".*"step":6,.*"wer":'"$wer" "$work/j/events.jsonl" &&
+    grep -raq 'eval/wer' "$work/j/runs"
+check $? "in the metrics file, events and TensorBoard" "$wer $(grep 'wer"' "$work/j.prom"; find "$work/j")"
+run watch --once "$work/j"
+[[ $out$err == *"wer $(printf %.4f "$wer")"* ]]
+check $? "watch" "$out$err"
+run report "$work/j"
+[[ $code -eq 0 ]] && grep -q 'wer' "$work/j/report.html"
+check $? "and report" "$out$err"
+run eval --model "$work/j" --data $golden/rows.jsonl "${speaks[@]}" --max-seq-length 16 --json
+[[ -n $wer && $(json wer) == "$wer" ]]
+check $? "it is that of eval ($wer)" "$out$err"
+arena=0
+for kind in true false; do
+    run "${learn[@]}" "${judge[@]}" --output-dir "$work/j$kind" --predict-with-generate $kind
+    [[ $code -eq 0 && $(json state_digest) == "$digest" && $(json arena_bytes) == "$(json device_bytes_in_use)" ]]
+    check $? "--predict-with-generate $kind: the same bits, within the plan" "$out$err"
+    [[ $kind == true ]] && { arena=$(json arena_bytes); continue; }
+    ! grep -q '"eval_wer"' <<<"$out"
+    check $? "without it there is no word error rate" "$out"
+done
+run plan --model $golden --data $golden/rows.jsonl --max-seq-length 16 "${judge[@]}" --json
+[[ $(json arena_bytes) == "$arena" ]]
+check $? "plan has its bytes ($arena)" "$out$err"
+run "${learn[@]}" "${judge[@]}" --output-dir "$work/jb" --metric-for-best-model wer --load-best-model-at-end
+[[ $code -eq 0 ]] && grep -q '"metric":"wer"\|"metric": "wer"' "$work/jb/events.jsonl" "$work/jb/record.jsonl" 2>/dev/null
+check $? "it names the best model" "$out$err"
+run "${learn[@]}" "${judge[@]}" --output-dir "$work/jl" --lora-r 2
+grep -q '"eval_wer": [0-9]' <<<"$out"
+check $? "of adapters too" "$out$err"
+expect 2 'metric-for-best-model: --predict-with-generate is false' "${learn[@]}" "${judge[@]}" --output-dir "$work/no" --metric-for-best-model wer --predict-with-generate false
+expect 2 'metric-for-best-model.*"?wer' train --model gpt2 --data $golden/rows.jsonl --eval-data $golden/rows.jsonl --max-steps 1 --output-dir "$work/no" --metric-for-best-model wer
+expect 2 'predict-with-generate: this model does not hear' train --model tests/golden/seq2seq --data tests/golden/seq2seq/held.jsonl --max-steps 1 --output-dir "$work/no" --predict-with-generate true
+
 run "${learn[@]}" --max-steps 150 --per-device-train-batch-size 4 --output-dir "$work/a"
 check $code "it learns" "$err"
 run eval --model "$work/a" --data $golden/rows.jsonl "${speaks[@]}" --max-seq-length 16 --json --predictions "$work/p.jsonl"

@@ -594,13 +594,17 @@ static const option table[] = {
      false,
      "language models: evaluations also report how often the likeliest token is the label. They "
      "keep the logits for it"},
+    {"predict-with-generate", OPTION_MAYBE, LEARNS | COMMAND_PLAN, AT(predicts), 0, 0, "true",
+     "true|false", false,
+     "models that hear: evaluations during training also write down each file and report the word "
+     "error rate; the arena holds caches for it"},
     {"metric-for-best-model", OPTION_TEXT, LEARNS, AT(metric), 0, 0, "loss", "NAME", false,
-     "the metric that defines the best evaluation: loss, or another metric of the task (accuracy, "
+     "the metric of the best evaluation: loss, or another metric of the task (accuracy, "
      "accuracy_top_5, f1_macro, matthews_correlation, f1_micro, pearson, spearman, perplexity, "
-     "token_accuracy), with or without eval_"},
+     "token_accuracy, wer), with or without eval_"},
     {"greater-is-better", OPTION_MAYBE, LEARNS, AT(greater), 0, 0, "auto", "true|auto|false", false,
      "whether a greater metric is better; auto: false for loss, nll_loss, perplexity, "
-     "bits_per_token and kl, else true"},
+     "bits_per_token, wer and kl, else true"},
     {"early-stopping-patience", OPTION_COUNT, LEARNS, AT(patience), 0, MOST, "0", "N", false,
      "ends after N evaluations in a row without an improvement; 0: never"},
     {"early-stopping-threshold", OPTION_REAL, LEARNS, AT(threshold), 0, 1e9, "0", "F", false,

@@ -171,6 +171,7 @@ typedef struct settings {
     double max_grad_norm;
     double label_smoothing;
     bool token_accuracy;
+    const char *predicts; /* begins with t or f: evaluations of speech write it down */
     double neftune;
     uint64_t random_crop;
     double random_resized_crop; /* 0: none */

@@ -897,10 +897,10 @@ static const synonym table[] = {
     SAME("reward-model-path|reward-model-name-or-path", "reward-model"),
     NEAR("center-rewards*", "not implemented: see --reward-model"),
     NEAR("missing-eos-penalty", "--mask-truncated-completions"),
-    NEAR("predict-with-generate|generate-during-eval|generation-max-length|"
+    NEAR("generate-during-eval|generation-max-length|"
          "generation-num-beams|generation-config|eval-max-new-tokens|"
          "eval-table-size|num-generations-eval",
-         "evaluations generate nothing: `bedplate generate` does"),
+         "evaluations generate texts of speech alone: `bedplate generate` does"),
     NEAR("use-vllm|vllm*|use-transformers-*|transformers-*|ds3-gather*|"
          "fork-threshold*|token-budget|max-inflight*|request-timeout|queue-maxsize",
          "completions are generated in the arena: see --slots"),

@@ -85,13 +85,14 @@ typedef struct predictions {
     answer_sums answers[2]; /* of questions that have an answer, and of those that have none */
     vector_sums vectors;
     rank_sums ranks;
-    uint32_t best;           /* of questions: likely places that are kept of every window */
-    bp_source *source;       /* of tagged words, and of questions */
-    preference_metrics told; /* of pairs of rows */
-    bp_tokens *tokens;       /* what knows which rows of the data were left out, or NULL */
-    uint64_t next;           /* the row of the data that comes next, */
-    uint64_t left;           /* and how many were left out before it */
-    memory_block room;       /* what is kept of every token, or window, until the end */
+    uint32_t best;               /* of questions: likely places that are kept of every window */
+    bp_source *source;           /* of tagged words, and of questions */
+    preference_metrics told;     /* of pairs of rows */
+    uint64_t words, word_errors; /* of speech that was written down */
+    bp_tokens *tokens;           /* what knows which rows of the data were left out, or NULL */
+    uint64_t next;               /* the row of the data that comes next, */
+    uint64_t left;               /* and how many were left out before it */
+    memory_block room;           /* what is kept of every token, or window, until the end */
     output out;
 } predictions;
 

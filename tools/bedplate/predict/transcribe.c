@@ -7,6 +7,7 @@
 
 #include "core/ops/convert.h"
 #include "tools/bedplate/app/clock.h"
+#include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/models/end_tokens.h"
 #include "tools/bedplate/models/model_table.h"
@@ -48,6 +49,30 @@ void transcribe_plan(session *s)
 {
     s->spec.generate_context = s->spec.config.positions;
     s->spec.prefill_rows = 1 + SPEECH_PREFIX_MOST;
+}
+
+bp_status transcribe_plan_training(session *s)
+{
+    const settings *set = s->set;
+    const bool wanted = set->predicts[0] == 't', hears = model_hears(&s->spec.config);
+    const bool judges = strcmp(set->metric, "wer") == 0 || strcmp(set->metric, "eval_wer") == 0;
+    const char *fault = !hears              ? "this model does not hear"
+                        : s->spec.ranks > 1 ? "on several ranks evaluations write nothing down"
+                        : s->spec.lora.magnitudes
+                            ? "adapters with magnitudes are merged before this model writes"
+                        : set->emit_c != NULL         ? "a trainer in C writes nothing down"
+                        : !wanted && s->spec.evaluate ? "--predict-with-generate is false"
+                                                      : NULL;
+    if (fault != NULL && wanted && option_given(set, "predict-with-generate")) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where, fault, "--predict-with-generate");
+    }
+    if (fault != NULL && judges && hears) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, where, fault, "--metric-for-best-model");
+    }
+    if (fault == NULL && s->spec.evaluate) {
+        transcribe_plan(s);
+    }
+    return BP_OK;
 }
 
 static bp_status transcript_room(transcriber *t, transcript *to, size_t bytes)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/bedplate/app/options.h"
+#include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/predict/predictions_answers.h"
 #include "tools/bedplate/predict/predictions_vectors.h"
 
@@ -31,6 +32,12 @@ static double metric_perplexity(const metric_source *m)
 static double metric_bits(const metric_source *m)
 {
     return m->loss / LOG_2;
+}
+
+static double metric_wer(const metric_source *m)
+{
+    const predictions *p = m->made;
+    return p->words > 0 ? (double)p->word_errors / (double)p->words : (double)NAN;
 }
 
 static double metric_accuracy(const metric_source *m)
@@ -294,6 +301,7 @@ static const struct metric_row {
     {METRIC_EVERY, "loss", NULL, metric_loss, LESS},
     {METRIC_LANGUAGE, "perplexity", "perplexity", metric_perplexity, LESS},
     {METRIC_LANGUAGE, "bits_per_token", "bits per token", metric_bits, LESS},
+    {METRIC_TASK(BP_TASK_CAUSAL_LM), "wer", "word error rate", metric_wer, LESS},
     {METRIC_LANGUAGE, "token_accuracy", "token accuracy", metric_accuracy, MORE},
     {METRIC_TASK(BP_TASK_CLASSES) | METRIC_TASK(BP_TASK_LABELS) | METRIC_TASK(BP_TASK_TOKENS) |
          METRIC_TASK(BP_TASK_RANKING),
@@ -360,10 +368,11 @@ static double metric_of(const struct metric_row *row, const metric_source *sourc
 {
     const bool of_loss =
         row->of == metric_loss || row->of == metric_perplexity || row->of == metric_bits;
+    const bool of_words = row->of == metric_wer;
     const preference_metrics *sums = source->sums;
     const bool counted = row->tasks == METRIC_PAIRS
                              ? sums->kind != BP_PREFERENCE_NONE || sums->balances
-                             : of_loss || source->made->labelled > 0;
+                             : of_loss || of_words || source->made->labelled > 0;
     return counted ? row->of(source) : (double)NAN;
 }
 
@@ -433,7 +442,8 @@ bp_status metric_choose(const settings *set, const bp_spec *spec, metric_choice 
     const char *asked = without_prefix(set->metric);
     uint32_t count = 0;
     for (uint32_t i = metric_next(task, 0); i < ROWS; i = metric_next(task, i + 1)) {
-        if (!metric_is_shown(i, spec->config.classes)) {
+        if (!metric_is_shown(i, spec->config.classes) ||
+            (rows[i].of == metric_wer && !model_hears(&spec->config))) {
             continue;
         }
         if (strcmp(rows[i].name, asked) == 0) {

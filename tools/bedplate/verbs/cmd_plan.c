@@ -12,6 +12,7 @@
 #include "tools/bedplate/planning/sparse_choice.h"
 #include "tools/bedplate/planning/release_cost.h"
 #include "tools/bedplate/planning/frontier_text.h"
+#include "tools/bedplate/predict/transcribe.h"
 #include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/session/frozen.h"
 #include "tools/bedplate/planning/host_arena.h"
@@ -491,7 +492,7 @@ static bp_status plan_answers(session *s)
                             "only a causal language model generates", "--generate-context");
     }
     if (!set->predict) {
-        return BP_OK;
+        return transcribe_plan_training(s);
     }
     if (s->spec.config.task == BP_TASK_CAUSAL_LM) {
         return bp_error_set(&s->error, BP_ERR_USAGE, "plan",

@@ -21,7 +21,9 @@
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/sources/packing.h"
+#include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/predict/predictions_data.h"
+#include "tools/bedplate/predict/transcribe.h"
 #include "tools/bedplate/session/preference_choice.h"
 #include "tools/bedplate/app/process_memory.h"
 #include "tools/bedplate/runs/progress.h"
@@ -201,7 +203,7 @@ bp_status training_find(training *t)
     BP_TRY(metric_check(s->set, &s->spec, t->data.eval != NULL, &t->metric, &s->error));
     BP_TRY(class_weights_fill(s, t->data.train));
     s->spec.evaluate = t->data.eval != NULL || preference_refers(&s->spec);
-    return BP_OK;
+    return transcribe_plan_training(s);
 }
 
 bp_status training_schedule(training *t)
@@ -288,6 +290,20 @@ static double epoch_of(const training *t, uint64_t step)
     return (double)step / (double)training_epoch_steps(t);
 }
 
+/* Speech of an evaluation, whose words are counted. */
+static bp_status training_write_down(training *t)
+{
+    session *s = &t->s;
+    transcribed heard;
+    if (s->spec.generate_context == 0 || !model_hears(&s->spec.config)) {
+        return BP_OK;
+    }
+    BP_TRY(transcribe_rows(s, &t->data, t->eval_feed.source, NULL, &heard));
+    t->made.words = heard.words;
+    t->made.word_errors = heard.errors;
+    return BP_OK;
+}
+
 bp_status training_judge(training *t, train_record_evaluation *found)
 {
     session *s = &t->s;
@@ -300,6 +316,7 @@ bp_status training_judge(training *t, train_record_evaluation *found)
     ranks_take_turn(s->set);
     BP_TRY(status);
     BP_TRY(data_evaluated(s, t->eval_feed.source, found->targets, found->loss));
+    BP_TRY(training_write_down(t));
     preference_metrics_begin(&t->made.told, &s->spec);
     memcpy(t->made.told.of, s->runtime.metrics, sizeof t->made.told.of);
     BP_TRY(predictions_data_end(&t->made, s, &t->data));
