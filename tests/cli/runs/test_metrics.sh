@@ -121,6 +121,9 @@ judge=()
 short=(-- --max-seq-length 16)
 words=(perplexity bits_per_token)
 every causal-lm tiny text.txt loss "${words[@]}" token_accuracy "${short[@]}" --token-accuracy
+ln -s "$PWD/tests/golden/speech/sounds" "$work/sounds"
+cp tests/golden/speech/rows.jsonl "$work/speech.jsonl"
+every speech tests/golden/speech speech.jsonl loss "${words[@]}" wer "${short[@]}"
 every masked-lm tiny-bert text.txt loss "${words[@]}" token_accuracy "${short[@]}" --task masked-lm --token-accuracy
 every distill tiny text.txt loss "${words[@]}" "${short[@]}" --distill "$work/said"
 every classification tiny-bert classes.csv loss accuracy accuracy_top_5 f1_macro matthews_correlation "${short[@]}"

@@ -655,16 +655,17 @@ static const option table[] = {
     {"prompt", OPTION_TEXT, COMMAND_GENERATE, AT(prompt), 0, 0, NULL, "TEXT", false,
      "the text to continue; for a masked-lm a text with [MASK] tokens to fill"},
     {"audio", OPTION_TEXT, COMMAND_GENERATE, AT(audio), 0, 0, NULL, "FILE.wav", false,
-     "speech to write down, for a model that hears (Whisper), instead of --prompt: a WAV file. "
+     "a WAV or FLAC file to write down, instead of --prompt, by a model that hears (Whisper). "
      "--temperature is 0 unless it is given, --max-new-tokens what the model holds"},
     {"language", OPTION_TEXT, READS | COMMAND_GENERATE | COMMAND_TOKENIZE, AT(language), 0, 0, NULL,
-     "NAME", false,
+     "NAME", true,
      "of a model that hears: the language of the texts, by its English name or code. Its token "
      "begins every text"},
     {"task-token", OPTION_CHOICE, READS | COMMAND_GENERATE | COMMAND_TOKENIZE, AT(task_token), 0, 0,
-     "none", TASK_TOKEN_WORDS, false,
+     "none", TASK_TOKEN_WORDS, true,
      "of a model that hears: the token of the task, behind that of the language"},
-    {"normalizer", OPTION_CHOICE, COMMAND_EVAL, AT(normalizer), 0, 0, "none", "none|basic", false,
+    {"normalizer", OPTION_CHOICE, LEARNS | COMMAND_EVAL, AT(normalizer), 0, 0, "none", "none|basic",
+     false,
      "of a model that hears: how words are compared for the word error rate. none: as they are, "
      "separated by white space; basic: in small letters, without punctuation"},
     {"chat", OPTION_FLAG, COMMAND_GENERATE, AT(talks), 0, 0, "false", NULL, false,

@@ -7,7 +7,6 @@
 
 #include "core/ops/convert.h"
 #include "tools/bedplate/app/clock.h"
-#include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/output.h"
 #include "tools/bedplate/models/end_tokens.h"
 #include "tools/bedplate/models/model_table.h"
@@ -54,8 +53,10 @@ void transcribe_plan(session *s)
 bp_status transcribe_plan_training(session *s)
 {
     const settings *set = s->set;
-    const bool wanted = set->predicts[0] == 't', hears = model_hears(&s->spec.config);
-    const bool judges = strcmp(set->metric, "wer") == 0 || strcmp(set->metric, "eval_wer") == 0;
+    const bool wanted = set->predicts != NULL && set->predicts[0] == 't';
+    const bool hears = model_hears(&s->spec.config);
+    const bool judges = set->metric != NULL &&
+                        (strcmp(set->metric, "wer") == 0 || strcmp(set->metric, "eval_wer") == 0);
     const char *fault = !hears              ? "this model does not hear"
                         : s->spec.ranks > 1 ? "on several ranks evaluations write nothing down"
                         : s->spec.lora.magnitudes
@@ -63,9 +64,6 @@ bp_status transcribe_plan_training(session *s)
                         : set->emit_c != NULL         ? "a trainer in C writes nothing down"
                         : !wanted && s->spec.evaluate ? "--predict-with-generate is false"
                                                       : NULL;
-    if (fault != NULL && wanted && option_given(set, "predict-with-generate")) {
-        return bp_error_set(&s->error, BP_ERR_USAGE, where, fault, "--predict-with-generate");
-    }
     if (fault != NULL && judges && hears) {
         return bp_error_set(&s->error, BP_ERR_USAGE, where, fault, "--metric-for-best-model");
     }

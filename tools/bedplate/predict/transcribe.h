@@ -18,7 +18,7 @@ void transcribe_plan(session *s);
 
 /* The same for evaluations of a run that trains, where they are to report the word error rate and
  * can: by --predict-with-generate, of a model that hears, on one rank, without adapters that have
- * magnitudes. BP_ERR_USAGE: the run needs the rate, or asks for it of another model. */
+ * magnitudes. BP_ERR_USAGE: the best model is found by a rate that there is not. */
 bp_status transcribe_plan_training(session *s) BP_MUST_CHECK;
 
 /* Writes down all examples of a source of speech, counts the errors of their words, and writes a
