@@ -168,7 +168,7 @@ typedef struct bp_builder {
                              backward they are the gradients */
     bool vectors_written; /* earlier in the group */
     bool chunks;          /* chunks of rows add to gradients (bp_build_chunks_begin) */
-    bp_ref losses;        /* (rows) F32, per-token losses */
+    bp_ref losses;        /* F32, of each label of a micro-batch (bp_input_labels) */
     bp_ref logits;      /* decoding: (sequences, vocabulary), what the host samples from; afterwards
                            those of prefill; evaluating: what is kept (bp_compile_logits_rows),
                            absent where nothing is */

@@ -9,6 +9,7 @@
 #include "core/plan/passes/virtual_ranks.h"
 #include "core/base/glob.h"
 #include "core/ir/link.h"
+#include "core/plan/input.h"
 #include "core/plan/optimizer.h"
 #include "core/plan/rows.h"
 #include "core/ir/step.h"
@@ -844,8 +845,8 @@ void compile_emitter(const bp_compile *compile, bp_builder *builder, bp_program_
     builder->logits = BP_ABSENT;
     const bool before = bp_spec_keeps_vectors(builder->spec) && program != BP_PROGRAM_EVAL;
     if (mode != BP_MODE_DECODE && program != BP_PROGRAM_UPDATE && !before) {
-        builder->losses =
-            bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, builder->rows, 1, "losses");
+        const uint64_t losses = bp_size_mul(builder->spec->batch, bp_input_labels(builder->spec));
+        builder->losses = bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, losses, 1, "losses");
     }
 }
 

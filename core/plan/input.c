@@ -36,6 +36,18 @@ uint64_t bp_input_bytes(const bp_spec *spec, const bp_input *input)
                          bp_device_alignment(&spec->device_options));
 }
 
+uint64_t bp_input_labels(const bp_spec *spec)
+{
+    bp_input rows[BP_INPUTS_MAX];
+    const uint32_t count = bp_input_declare(spec, rows);
+    for (uint32_t i = 0; i < count; i++) {
+        if (rows[i].from == BP_INPUT_LABELS) {
+            return rows[i].rank == 0 ? 1 : bp_spec_rank_tokens(spec);
+        }
+    }
+    return bp_spec_rank_tokens(spec);
+}
+
 bool bp_input_declared(const bp_spec *spec, bp_input_from from)
 {
     bp_input rows[BP_INPUTS_MAX];

@@ -46,6 +46,10 @@ static inline uint32_t bp_input_each(const bp_input *input)
 /* Bytes of the inputs buffer that an input takes for a micro-batch, padding included. */
 uint64_t bp_input_bytes(const bp_spec *spec, const bp_input *input);
 
+/* Labels of a sample, and losses, which lie likewise: one for each token that a rank has, or one.
+ */
+uint64_t bp_input_labels(const bp_spec *spec);
+
 /* The inputs of the spec's model, and how many there are. */
 uint32_t bp_input_declare(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX]);
 

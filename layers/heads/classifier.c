@@ -2,6 +2,7 @@
 /* Heads that judge samples, as ops. */
 #include "layers/heads/classifier.h"
 
+#include "core/plan/input.h"
 #include "layers/heads/loss.h"
 
 void bp_samples_begin(bp_builder *builder)
@@ -72,7 +73,7 @@ static void emit_loss(bp_builder *builder, const bp_classifier *classifier, bp_r
 {
     const bool again = builder->spec->config.task == BP_TASK_RECONSTRUCTION;
     const bp_sample_loss_scalars scalars = {.batch = builder->spec->batch,
-                                            .sequence = builder->spec->sequence,
+                                            .sequence = (int64_t)bp_input_labels(builder->spec),
                                             .classes = (int64_t)classifier->score.out,
                                             .kind = again ? BP_TASK_REGRESSION
                                                           : builder->spec->config.task,
@@ -108,12 +109,18 @@ static bp_ref judge(bp_builder *builder, const bp_classifier *classifier, bp_ref
     return logits;
 }
 
+static void classifier_sum(bp_builder *builder)
+{
+    bp_loss_sum_of(builder, builder->losses,
+                   bp_size_mul(builder->spec->batch, bp_input_labels(builder->spec)));
+}
+
 void bp_classifier_forward(bp_builder *builder, const bp_classifier *classifier, bp_ref x)
 {
     bp_samples_begin(builder);
     (void)judge(builder, classifier, x, false);
     bp_samples_end(builder);
-    bp_loss_sum(builder);
+    classifier_sum(builder);
 }
 
 bp_ref bp_classifier_backward(bp_builder *builder, const bp_classifier *classifier, bp_ref x)
@@ -129,7 +136,7 @@ bp_ref bp_classifier_backward(bp_builder *builder, const bp_classifier *classifi
     bp_linear_backward_input(builder, &classifier->score, d_logits, d_x);
     (void)drop(builder, classifier, d_x, d_x);
     bp_samples_end(builder);
-    bp_loss_sum(builder);
+    classifier_sum(builder);
     return d_x;
 }
 

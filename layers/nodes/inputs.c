@@ -173,7 +173,8 @@ uint32_t bp_inputs_numbers(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
                          .dtype = BP_F32,
                          .rank = 1,
                          .shape = {spec->sequence}};
-    rows[1] = labels(spec);
+    rows[1] = labels(spec); /* of the sample as a whole */
+    rows[1].rank = 0;
     rows[2] = bp_inputs_lengths(spec);
     return 3;
 }

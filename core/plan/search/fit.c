@@ -6,6 +6,7 @@
 
 #include "core/base/digest.h"
 #include "core/plan/compile.h"
+#include "core/plan/input.h"
 #include "core/plan/search/measure.h"
 
 #define CHAIN_ROUNDS   8    /* times the dynamic programme is solved for one budget */
@@ -99,8 +100,8 @@ uint64_t fit_fixed_bytes(const fit_search *s)
         bool group = graph->buffers[i].scope == BP_SCOPE_GROUP;
         bytes += group ? bp_report_rounded(graph, &graph->buffers[i]) : 0;
     }
-    uint64_t losses =
-        (uint64_t)s->candidate->spec.batch * s->candidate->spec.sequence * sizeof(float);
+    const bp_spec *spec = &s->candidate->spec;
+    const uint64_t losses = spec->batch * bp_input_labels(spec) * sizeof(float);
     return bytes + bp_size_align(losses, bp_graph_alignment(graph));
 }
 

@@ -55,10 +55,11 @@ static void check_family(const bp_spec *spec, const declared *wanted)
     uint64_t bytes = bp_compile_step_room(spec);
     assert_int_equal(count, wanted->count);
     for (uint32_t i = 0; i < count; i++) {
-        const bool lengths = rows[i].from == BP_INPUT_LENGTHS;
+        const bool one = rows[i].from == BP_INPUT_LENGTHS ||
+                         (rows[i].from == BP_INPUT_LABELS && wanted->numbers);
         assert_int_equal(rows[i].from, wanted->from[i]);
         assert_int_equal(rows[i].dtype, i == 0 && wanted->numbers ? BP_F32 : BP_I32);
-        assert_true(bp_input_elements(&rows[i]) == (lengths ? 1 : spec->sequence));
+        assert_true(bp_input_elements(&rows[i]) == (one ? 1 : spec->sequence));
         assert_true(bp_input_declared(spec, rows[i].from));
         assert_true(strlen(rows[i].name) > 0);
         const bool target = rows[i].from == BP_INPUT_LABELS || rows[i].from == BP_INPUT_ENDS;
@@ -67,6 +68,7 @@ static void check_family(const bp_spec *spec, const declared *wanted)
         bytes += bp_input_bytes(spec, &rows[i]);
     }
     assert_true(bytes == bp_compile_micro_bytes(spec));
+    assert_true(bp_input_labels(spec) == (wanted->numbers ? 1 : spec->sequence));
     assert_true(bp_input_declared(spec, BP_INPUT_TYPES) == (count >= 4));
 }
 
