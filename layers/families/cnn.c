@@ -8,6 +8,7 @@
 #include "layers/blocks/block.h"
 #include "layers/heads/classifier.h"
 #include "layers/images/cnn_layer.h"
+#include "layers/images/image_lines.h"
 #include "layers/nodes/inputs.h"
 #include "layers/families/mobilenet.h"
 #include "layers/nodes/publish.h"
@@ -72,6 +73,18 @@ static uint64_t cnn_features(const bp_cnn_config *own)
     return bp_size_mul(bp_size_mul(shape[0], shape[1]), shape[2]);
 }
 
+/* What the functions here write on: the list of a stage's nodes first (bp_block_room). */
+typedef struct cnn_scratch {
+    bp_block block;
+    bp_image_lines lines;
+} cnn_scratch;
+
+static bp_image_lines *cnn_lines(const bp_builder *builder)
+{
+    cnn_scratch *scratch = builder->scratch;
+    return &scratch->lines;
+}
+
 static void cnn_parameters(bp_builder *builder, const bp_model_config *config)
 {
     const bp_cnn_config own = bp_cnn_config_of(config);
@@ -86,6 +99,9 @@ static void cnn_parameters(bp_builder *builder, const bp_model_config *config)
     bp_publish_head(builder, prefix, &weight, BP_HEAD_TASK);
     bp_publish_head(builder, prefix, &bias, BP_HEAD_TASK);
     bp_batch_norm_count(builder);
+    if (builder->scratch != NULL) { /* names are asked for without stages, too */
+        bp_image_lines_choose(builder, &own, cnn_lines(builder));
+    }
 }
 
 static bp_classifier cnn_judge(const bp_builder *builder)
@@ -107,6 +123,22 @@ static bp_ref cnn_read(const bp_builder *builder, const bp_stage_call *call)
     return call->stage > 0 ? call->input : builder->input[BP_INPUT_IDS];
 }
 
+/* A group's output is made by its last stage; those before it hand on what the first reads. */
+static void by_lines(bp_builder *builder, const bp_cnn_config *own, bp_stage_call *call)
+{
+    const bp_image_lines *lines = cnn_lines(builder);
+    for (uint32_t v = 0; v < BP_TAPE_MAX; v++) {
+        call->tape[v] = BP_ABSENT;
+    }
+    if (call->stage + 1 < lines->end[call->stage]) {
+        call->output = call->input;
+        return;
+    }
+    const bp_ref x = lines->first[call->stage] > 0 ? call->input : builder->input[BP_INPUT_IDS];
+    call->output =
+        bp_image_lines_forward(builder, own, lines, call->stage, x, bp_block_room(builder));
+}
+
 static void cnn_forward(bp_builder *builder, bp_stage_call *call)
 {
     const bp_cnn_config own = bp_cnn_config_of(&builder->spec->config);
@@ -115,6 +147,8 @@ static void cnn_forward(bp_builder *builder, bp_stage_call *call)
         const bp_classifier judge = cnn_judge(builder);
         bp_classifier_forward(builder, &judge, cnn_read(builder, call));
         call->output = BP_ABSENT;
+    } else if (bp_image_lines_there(&own, cnn_lines(builder), call->stage)) {
+        by_lines(builder, &own, call);
     } else {
         bp_block *block = bp_block_room(builder);
         bp_cnn_describe(builder->rows, &own, call->stage, block);
@@ -231,7 +265,7 @@ static bp_status cnn_check(const bp_spec *spec, bp_error *error)
 }
 
 const bp_model bp_model_cnn = {.name = "cnn",
-                               .scratch = sizeof(bp_block),
+                               .scratch = sizeof(cnn_scratch),
                                .check = cnn_check,
                                .inputs = bp_inputs_numbers,
                                .pools = cnn_pools,

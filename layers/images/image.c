@@ -57,9 +57,7 @@ static bool sees_places(const bp_image_window *w)
            w->before[0] == 0 && w->before[1] == 0;
 }
 
-/* Whether a stage keeps nothing but what it reads. The search for a policy counts `full`, so that
- * it has as many ops as any other. */
-static bool keeps_little(const bp_builder *builder)
+bool bp_image_keeps_little(const bp_builder *builder)
 {
     const bp_policy_kind kind = builder->spec->policy.kind;
     const bp_spec *spec = builder->spec; /* sums go on over tiles only there */
@@ -67,18 +65,31 @@ static bool keeps_little(const bp_builder *builder)
            spec->device->sums_by_row;
 }
 
-/* Bytes of what windows see that are written down at a time, at least a line of windows. Where as
- * little as possible is kept and they see more than the images or what is made of them have, a
- * quarter of that. */
+/* Bytes of what the windows of some images see that are written down at a time where little is
+ * kept, at least a line of windows: where they see more than the images or what is made of them
+ * have, a quarter of that. */
+static uint64_t bytes_of_little(const bp_image_window *w, uint64_t out, uint64_t images)
+{
+    const uint64_t made = bp_size_mul(window_rows(w), out);
+    const uint64_t image = made > window_image(w) ? made : window_image(w);
+    const uint64_t quarter = bp_size_mul(images, image) / 4 * sizeof(float);
+    const bool more = bp_size_mul(window_rows(w), window_sees(w)) > image;
+    return more && quarter < BP_PATCHES_BYTES ? quarter : BP_PATCHES_BYTES;
+}
+
 static uint64_t bytes_at_once(const bp_builder *builder, const bp_convolution *layer)
 {
-    const bp_image_window *w = &layer->window;
-    const uint64_t made = bp_size_mul(window_rows(w), layer->out);
-    const uint64_t image = made > window_image(w) ? made : window_image(w);
-    const uint64_t quarter = bp_size_mul(builder->rows, image) / 4 * sizeof(float);
-    const bool more = bp_size_mul(window_rows(w), window_sees(w)) > image;
-    const bool lines = more && keeps_little(builder) && quarter < BP_PATCHES_BYTES;
-    return lines ? quarter : BP_PATCHES_BYTES;
+    return bp_image_keeps_little(builder)
+               ? bytes_of_little(&layer->window, layer->out, builder->rows)
+               : BP_PATCHES_BYTES;
+}
+
+uint64_t bp_image_written(const bp_image_window *w, uint64_t out)
+{
+    const uint64_t line = bp_size_mul(w->out_width, window_sees(w));
+    const uint64_t lines = bytes_of_little(w, out, 1) / sizeof(float) / (line > 0 ? line : 1);
+    const uint64_t some = lines == 0 ? 1 : lines < w->out_height ? lines : w->out_height;
+    return sees_places(w) ? 0 : bp_size_mul(some, line);
 }
 
 /* Images whose windows are written down at a time. */
@@ -98,7 +109,7 @@ static uint64_t lines_at_once(const bp_builder *builder, const bp_convolution *l
 {
     const bp_image_window *w = &layer->window;
     const uint64_t bytes = bp_size_mul(w->out_width * window_sees(w), sizeof(float));
-    if (sees_places(w) || !keeps_little(builder) || bytes == 0) {
+    if (sees_places(w) || !bp_image_keeps_little(builder) || bytes == 0) {
         return w->out_height;
     }
     const uint64_t lines = bytes_at_once(builder, layer) / bytes;

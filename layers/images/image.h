@@ -42,6 +42,14 @@ typedef struct bp_convolution {
 /* What windows see is written down for some images at a time, this many bytes or one image. */
 #define BP_PATCHES_BYTES (UINT64_C(4) << 20)
 
+/* Whether a stage keeps nothing but what it reads. The search for a policy counts `full`, so that
+ * it has as many ops as any other. */
+bool bp_image_keeps_little(const bp_builder *builder);
+
+/* Elements of what the windows of a convolution with `out` channels see of one image that
+ * bp_convolution_forward then writes down at a time; not of one that is depthwise. */
+uint64_t bp_image_written(const bp_image_window *w, uint64_t out);
+
 void bp_convolution_forward(bp_builder *builder, const bp_convolution *layer, bp_ref x, bp_ref y);
 
 /* Whether it has a parameter to train, and whether for that backward reads x. */

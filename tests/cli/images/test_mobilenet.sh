@@ -45,6 +45,16 @@ run plan --model mobilenet-v2 --per-device-train-batch-size 1 --json
 [[ $code -eq 0 && $(json parameters) -eq 3540265 ]]
 check $? "the parameters and running statistics of transformers, 3,506,153 and 34,112" "$out$err"
 
+# Of 128 x 128 x 3, at 0.35 of its width: 1,287,712 bytes with whole images.
+mkdir "$work/narrow"
+sed 's/"depth_multiplier": 0.1/"depth_multiplier": 0.35/; s/"image_size": 32/"image_size": 128/
+    s/"depth_divisible_by": 4/"depth_divisible_by": 8/; s/"min_depth": 4/"min_depth": 8/
+    s/"finegrained_output": false/"finegrained_output": true/' tests/golden/mobilenet/config.json >"$work/narrow/config.json"
+run plan --model "$work/narrow" --per-device-train-batch-size 1 --optim sgd --gradient-release --max-grad-norm 0 --json \
+    --gradient-checkpointing memory-poor --alignment 32 --kernels portable --freeze 'mobilenet*' --offload flash:64MB
+[[ $code -eq 0 && $(json arena_bytes) -le 394784 ]]
+check $? "the classifier of MobileNetV2-0.35" "$out$err"
+
 refused <<'END2'
 4 s/"hidden_act":."relu6"/"hidden_act":"gelu"/ hidden_act
 4 s/"output_stride":.32/"output_stride":0/ output_stride
