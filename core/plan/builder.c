@@ -85,7 +85,8 @@ bp_dtype bp_build_type(const bp_spec *spec, const bp_parameter *parameter)
 }
 
 /* What the spec's rules say of a parameter. */
-static void apply_rules(const bp_builder *builder, const char *name, bp_parameter *parameter)
+static void apply_rules(const bp_builder *builder, const char *name, bool still,
+                        bp_parameter *parameter)
 {
     const bp_spec *spec = builder->spec;
     bool frozen = frozen_by_adapters(builder, name, parameter);
@@ -106,7 +107,8 @@ static void apply_rules(const bp_builder *builder, const char *name, bp_paramete
     }
     parameter->trainable = (train || !frozen) && !parameter->statistic && !parameter->constant &&
                            !bp_build_corrects(parameter);
-    parameter->fixed = spec->offload.fixed && !parameter->trainable && !parameter->statistic;
+    parameter->fixed =
+        spec->offload.fixed && !parameter->trainable && (!parameter->statistic || still);
 }
 
 /* The weight as a buffer, and what has its shape: master, gradient, state. */
@@ -418,7 +420,7 @@ void bp_build_parameter(bp_builder *builder, const bp_parameter_info *info)
     parameter->share = (bp_share){0, parameter->count};
     const bp_optimizer_options *options = &builder->spec->optimizer_options;
     parameter->weight_decay = options->decay_all || info->decay ? options->weight_decay : 0.0;
-    apply_rules(builder, info->name, parameter);
+    apply_rules(builder, info->name, info->still, parameter);
     make_tensors(builder, index, info->name);
     note_name(builder, parameter, info->name);
     builder->weights_end = builder->graph->used.buffers;

@@ -46,6 +46,7 @@ typedef struct bp_parameter_info {
     bool input_major;  /* a matrix stored as (in, out): an output's weights are a column */
     uint64_t together; /* outputs that belong together: a head's of queries or keys; 0: 1 */
     bool statistic;    /* no optimizer moves it, backward does: state, and never trained */
+    bool still;        /* of a statistic: nothing moves it, it is only read */
     bool constant;     /* its first values are bp_model.constant's, and it is never trained */
     bool depthwise;    /* a convolution's weight, of each channel by itself */
     bool unpacks;      /* a table whose rows alone are looked up: it may stay in a file's blocks */

@@ -6,16 +6,19 @@
 
 enum { WEIGHT, BIAS, RUNNING_MEAN, RUNNING_VARIANCE };
 
-void bp_batch_norm_publish(bp_builder *builder, const char *prefix, uint64_t width)
+void bp_batch_norm_publish(bp_builder *builder, const char *prefix, uint64_t width, bool frozen)
 {
+    const bp_batch_norm norm = {.first = builder->parameter_count, .frozen = frozen};
     const bp_publish_row weight = {"weight", {width, 0}, BP_INIT_ONES, 0.0};
     const bp_publish_row bias = {"bias", {width, 0}, BP_INIT_ZEROS, 0.0};
     const bp_publish_row mean = {"running_mean", {width, 0}, BP_INIT_ZEROS, 0.0};
     const bp_publish_row variance = {"running_var", {width, 0}, BP_INIT_ONES, 0.0};
     bp_publish(builder, prefix, &weight);
     bp_publish(builder, prefix, &bias);
-    bp_publish_statistic(builder, prefix, &mean);
-    bp_publish_statistic(builder, prefix, &variance);
+    const bool still = builder->status == BP_OK && (frozen || builder->spec->lora.rank > 0 ||
+                                                    !bp_batch_norm_trains(builder, &norm));
+    bp_publish_statistic(builder, prefix, &mean, still);
+    bp_publish_statistic(builder, prefix, &variance, still);
 }
 
 /* How many norms there are among the parameters before number `end`. */

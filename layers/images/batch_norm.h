@@ -22,8 +22,9 @@ typedef struct bp_batch_norm {
 
 #define BP_BATCH_NORM_PARAMETERS 4
 
-/* Publishes them as "<prefix>weight", "bias", "running_mean" and "running_var". */
-void bp_batch_norm_publish(bp_builder *builder, const char *prefix, uint64_t width);
+/* Publishes them as "<prefix>weight", "bias", "running_mean" and "running_var"; `frozen` as of the
+ * norm. */
+void bp_batch_norm_publish(bp_builder *builder, const char *prefix, uint64_t width, bool frozen);
 
 /* Behind all parameters: makes builder->batches for the norms among them, where a net is trained
  * and has no adapters. */

@@ -253,7 +253,7 @@ void bp_cnn_publish(bp_builder *builder, const bp_cnn_config *own, uint32_t laye
         publish_convolution(builder, prefix, &unit->convolution);
         if (unit->norm) {
             bp_name_append(end, "normalization.");
-            bp_batch_norm_publish(builder, prefix, unit->convolution.out);
+            bp_batch_norm_publish(builder, prefix, unit->convolution.out, own->frozen);
         }
     }
 }

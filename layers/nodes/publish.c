@@ -85,7 +85,8 @@ void bp_publish_tokens(bp_builder *builder, const char *prefix, const bp_publish
     publish(builder, prefix, row, (bp_parameter_info){.embedding = true, .unpacks = true});
 }
 
-void bp_publish_statistic(bp_builder *builder, const char *prefix, const bp_publish_row *row)
+void bp_publish_statistic(bp_builder *builder, const char *prefix, const bp_publish_row *row,
+                          bool still)
 {
-    publish(builder, prefix, row, (bp_parameter_info){.statistic = true});
+    publish(builder, prefix, row, (bp_parameter_info){.statistic = true, .still = still});
 }

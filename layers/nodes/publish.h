@@ -28,8 +28,10 @@ void bp_publish_dense(bp_builder *builder, const char *prefix, const bp_publish_
 void bp_publish_experts(bp_builder *builder, const char *prefix, const bp_publish_row *row,
                         bool input_major);
 
-/* The same for a vector of running statistics (bp_parameter_info). */
-void bp_publish_statistic(bp_builder *builder, const char *prefix, const bp_publish_row *row);
+/* The same for a vector of running statistics, which nothing moves where it is `still`
+ * (bp_parameter_info). */
+void bp_publish_statistic(bp_builder *builder, const char *prefix, const bp_publish_row *row,
+                          bool still);
 
 /* The same for a weight of a head of the model's. */
 void bp_publish_head(bp_builder *builder, const char *prefix, const bp_publish_row *row,
