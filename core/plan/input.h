@@ -16,7 +16,7 @@
 typedef struct bp_input {
     const char *name;
     bp_input_from from;
-    bp_dtype dtype; /* I32 or F32: what the feed stages has 4 bytes */
+    bp_dtype dtype; /* I32 or F32: what the feed stages has 4 bytes; U8: no feed fills it */
     uint32_t rank;  /* of what one sample has; 0: a single number */
     uint64_t shape[BP_INPUT_RANK];
     uint64_t below; /* integers: every one is; 0: they may be anything */

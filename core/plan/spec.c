@@ -2,6 +2,7 @@
 /* Range checks of a spec, and the sizes it leaves to us. */
 #include "core/plan/spec.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/plan/input.h"
@@ -639,6 +640,25 @@ static bp_status check_offload(const bp_spec *spec, bp_error *error)
 }
 
 /* Weights that are averaged for evaluations have all of their state at hand. */
+static bp_status check_pixels(const bp_spec *spec, bp_error *error)
+{
+    const bp_pixel_bytes *pixels = &spec->pixels;
+    bp_input rows[BP_INPUTS_MAX];
+    if (!pixels->there) {
+        return BP_OK;
+    }
+    const bool read = bp_input_declare(spec, rows) > 0 && rows[0].dtype == BP_U8;
+    bool divides = true;
+    for (uint32_t c = 0; c < 4; c++) {
+        divides = divides && fabs(pixels->std[c]) > 0.0;
+    }
+    return read && divides
+               ? BP_OK
+               : refuse(error, "pixels",
+                        "images in bytes are for convolutional nets of 1 to 4 channels that do "
+                        "not give them back, whose images have a multiple of 4 numbers");
+}
+
 static bp_status check_average(const bp_spec *spec, bp_error *error)
 {
     const bp_optimizer *optimizer = spec->optimizer;
@@ -763,6 +783,7 @@ bp_status bp_spec_check(const bp_spec *spec, bp_error *error)
     BP_TRY(check_quantised(spec, error));
     BP_TRY(check_offload(spec, error));
     BP_TRY(check_average(spec, error));
+    BP_TRY(check_pixels(spec, error));
     BP_TRY(check_loss(spec, error));
     BP_TRY(check_texts(spec, error));
     BP_TRY(check_chunk(spec, error));

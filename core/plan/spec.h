@@ -279,6 +279,15 @@ typedef struct bp_offload {
 #define BP_AHEAD_MOST         4
 #define BP_LENGTH_BUCKETS_MAX 7 /* most length buckets beside the one for `sequence` */
 
+/* An image's numbers lie in the arena as bytes, height, width and channels (at most 4) behind each
+ * other. Of each an op makes ((float)(byte * factor) - mean) / std of its channel, in float. */
+typedef struct bp_pixel_bytes {
+    bool there; /* false: they are floats */
+    double factor;
+    double mean[4];
+    double std[4]; /* not 0 */
+} bp_pixel_bytes;
+
 /* Each member states its unit, its range, and what 0 (NULL, false) means, which is the default.
  * bp_spec_check refuses what is outside. A spec of zeros with a model, a device, batch, sequence,
  * accumulation and device_options.threads evaluates nothing and trains nothing, but is sound. */
@@ -451,6 +460,9 @@ typedef struct bp_spec {
     bool evaluate;
     /* Sequences per run of it; 0: batch. */
     uint32_t eval_batch;
+    /* Images are bytes; there false: floats. Of convolutional nets that do not give images back. No
+     * feed fills them: for trainers that are made from a plan (plan --emit-c). */
+    bp_pixel_bytes pixels;
     /* It leaves its logits to be read (bp_runtime_evaluate_each); false: the loss alone. */
     bool keep_logits;
     /* Tokens that the decode programs can hold; up to config.positions; 0: there are none. */

@@ -28,6 +28,9 @@ static bp_status fits_ids(bp_runtime *runtime, const bp_feed *feed)
 {
     const bp_input *ids = fits_input(runtime, BP_INPUT_IDS);
     const uint64_t most = ids != NULL ? ids->below : 0;
+    if (ids != NULL && ids->dtype == BP_U8) {
+        return fits_not(runtime, "pixels", 4, BP_LIMIT_EXACT, 1);
+    }
     if (most == 0) {
         return feed->vocabulary == 0
                    ? BP_OK

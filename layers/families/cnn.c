@@ -117,9 +117,23 @@ static bp_classifier cnn_judge(const bp_builder *builder)
                            .dropout = {own.layers, own.dropout}};
 }
 
-/* What a stage reads: images. */
-static bp_ref cnn_read(const bp_builder *builder, const bp_stage_call *call)
+/* Images are floats, or bytes. */
+static uint32_t cnn_inputs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
 {
+    const bp_cnn_config own = bp_cnn_config_of(&spec->config);
+    const bool bytes = spec->pixels.there && own.channels <= 4 && spec->sequence % 4 == 0 &&
+                       spec->config.task != BP_TASK_RECONSTRUCTION;
+    const uint32_t count = bp_inputs_numbers(spec, rows);
+    rows[0].dtype = bytes ? BP_U8 : BP_F32;
+    return count;
+}
+
+/* What a stage reads: images. */
+static bp_ref cnn_read(bp_builder *builder, const bp_cnn_config *own, const bp_stage_call *call)
+{
+    if (call->stage == 0 && builder->spec->pixels.there) {
+        return bp_image_pixels(builder, own->channels, 0, builder->rows * builder->spec->sequence);
+    }
     return call->stage > 0 ? call->input : builder->input[BP_INPUT_IDS];
 }
 
@@ -145,14 +159,14 @@ static void cnn_forward(bp_builder *builder, bp_stage_call *call)
     bp_samples_begin(builder);
     if (call->stage == own.layers) {
         const bp_classifier judge = cnn_judge(builder);
-        bp_classifier_forward(builder, &judge, cnn_read(builder, call));
+        bp_classifier_forward(builder, &judge, cnn_read(builder, &own, call));
         call->output = BP_ABSENT;
     } else if (bp_image_lines_there(&own, cnn_lines(builder), call->stage)) {
         by_lines(builder, &own, call);
     } else {
         bp_block *block = bp_block_room(builder);
         bp_cnn_describe(builder->rows, &own, call->stage, block);
-        call->input = cnn_read(builder, call);
+        call->input = cnn_read(builder, &own, call);
         bp_block_forward(builder, call, block);
     }
     bp_samples_end(builder);
@@ -164,12 +178,12 @@ static void cnn_backward(bp_builder *builder, bp_stage_call *call)
     bp_samples_begin(builder);
     if (call->stage == own.layers) {
         const bp_classifier judge = cnn_judge(builder);
-        const bp_ref d_x = bp_classifier_backward(builder, &judge, cnn_read(builder, call));
+        const bp_ref d_x = bp_classifier_backward(builder, &judge, cnn_read(builder, &own, call));
         call->d_input = call->input_wanted ? d_x : BP_ABSENT;
     } else {
         bp_block *block = bp_block_room(builder);
         bp_cnn_describe(builder->rows, &own, call->stage, block);
-        call->input = cnn_read(builder, call);
+        call->input = cnn_read(builder, &own, call);
         bp_block_backward(builder, call, block);
     }
     bp_samples_end(builder);
@@ -183,7 +197,7 @@ static uint32_t cnn_tapes(bp_builder *builder, const bp_stage_call *call,
     bp_block *block = bp_block_room(builder);
     bp_samples_begin(builder);
     bp_cnn_describe(builder->rows, &own, call->stage, block);
-    asked.input = cnn_read(builder, call);
+    asked.input = cnn_read(builder, &own, call);
     const uint32_t count = bp_block_tapes(builder, &asked, block, request, variants);
     bp_samples_end(builder);
     return count;
@@ -267,7 +281,7 @@ static bp_status cnn_check(const bp_spec *spec, bp_error *error)
 const bp_model bp_model_cnn = {.name = "cnn",
                                .scratch = sizeof(cnn_scratch),
                                .check = cnn_check,
-                               .inputs = bp_inputs_numbers,
+                               .inputs = cnn_inputs,
                                .pools = cnn_pools,
                                .stages = cnn_stages,
                                .stage_name = cnn_stage_name,

@@ -34,6 +34,20 @@ bp_image_window bp_image_window_over(const uint64_t image[3], const uint8_t kern
     return w;
 }
 
+bp_ref bp_image_pixels(bp_builder *builder, uint64_t channels, uint64_t first, uint64_t count)
+{
+    const bp_pixel_bytes *pixels = &builder->spec->pixels;
+    const bp_pixels_scalars scalars = {(int64_t)count,  (int64_t)first,  (int64_t)channels,
+                                       pixels->factor,  pixels->mean[0], pixels->mean[1],
+                                       pixels->mean[2], pixels->mean[3], pixels->std[0],
+                                       pixels->std[1],  pixels->std[2],  pixels->std[3]};
+    const bp_pixels_operands operands = {.y = bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32,
+                                                              count / channels, channels, "pixels"),
+                                         .x = builder->input[BP_INPUT_IDS]};
+    bp_build_pixels(builder, &operands, &scalars);
+    return operands.y;
+}
+
 /* Windows of an image, and what one of them sees. */
 static uint64_t window_rows(const bp_image_window *w)
 {

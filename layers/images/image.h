@@ -16,6 +16,9 @@ typedef struct bp_image_window {
     uint32_t dilation;  /* how far its places lie from each other; 1: side by side */
 } bp_image_window;
 
+/* `count` numbers of images in bytes (bp_spec.pixels), from number `first` of a micro-batch on. */
+bp_ref bp_image_pixels(bp_builder *builder, uint64_t channels, uint64_t first, uint64_t count);
+
 /* A padding of whole windows: BP_PADDING_HALF is kernel / 2 on both sides, as PyTorch's networks
  * have it; BP_PADDING_SAME is what ceil(size / stride) windows need, the odd place behind, as
  * TensorFlow has it. Anything else is that many places on every side. */

@@ -208,7 +208,7 @@ static void lines_try(const bp_builder *builder, const bp_cnn_config *own, uint3
         lines_cost one = cost;
         bp_cnn_shape(own, first, from);
         bp_cnn_describe(1, own, first, block);
-        lines_add(block, out, false, first + 1 < end, &one);
+        lines_add(block, out, first == 0 && builder->spec->pixels.there, first + 1 < end, &one);
         const uint64_t read = first > 0 ? from[0] * from[1] * from[2] * builder->spec->batch : 0;
         lines_take(best, first, end, lines, one.elements + made + read,
                    one.products * (double)turns);
@@ -428,9 +428,19 @@ static void lines_block(bp_builder *builder, const bp_block *block, line_range o
     }
 }
 
+/* Some lines of what a group reads, an image of which begins at element `from` of x. */
+static bp_ref lines_read(bp_builder *builder, const bp_value *value, uint32_t first, bp_ref x,
+                         uint64_t from, line_range lines)
+{
+    const uint64_t at = from + lines.first * value_line(value);
+    return first == 0 && builder->spec->pixels.there
+               ? bp_image_pixels(builder, value->shape[3], at, lines.count * value_line(value))
+               : bp_ref_at(x, at);
+}
+
 /* One turn: `out` lines of an image that the group makes, in their place. */
 static void lines_turn(bp_builder *builder, const bp_cnn_config *own, uint32_t first, uint32_t end,
-                       line_range out, bp_ref x, bp_ref to, bp_block *block)
+                       line_range out, bp_ref x, uint64_t from, bp_ref to, bp_block *block)
 {
     line_range made[GROUP_MOST + 1], need[BP_BLOCK_VALUES];
     made[end - first] = out;
@@ -444,7 +454,7 @@ static void lines_turn(bp_builder *builder, const bp_cnn_config *own, uint32_t f
         bp_cnn_describe(1, own, layer, block);
         const bp_value *value = &block->value[block->values - 1];
         if (layer == first) {
-            x = line_at(&block->value[0], x, (line_range){0, 0}, made[0].first);
+            x = lines_read(builder, &block->value[0], first, x, from, made[0]);
         }
         const bp_ref y =
             layer + 1 == end
@@ -475,8 +485,7 @@ bp_ref bp_image_lines_forward(bp_builder *builder, const bp_cnn_config *own,
         for (uint64_t at = 0; at < shape[0]; at += lines->lines[layer]) {
             const uint64_t left = shape[0] - at, most = lines->lines[layer];
             const line_range out = {at, left < most ? left : most};
-            lines_turn(builder, own, first, end, out,
-                       bp_ref_at(x, image * from[0] * from[1] * from[2]),
+            lines_turn(builder, own, first, end, out, x, image * from[0] * from[1] * from[2],
                        bp_ref_at(y, (image * shape[0] + at) * line), block);
         }
     }

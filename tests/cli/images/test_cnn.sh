@@ -81,14 +81,15 @@ run plan --model "$work/turns" --per-device-train-batch-size 1 --freeze 'layers.
 check $? "frozen layers by lines take fewer bytes (12,288 as a whole)" "$out$err"
 run plan --model resnet-8 --per-device-train-batch-size 1 --optim sgd "${poor[@]}" --freeze 'layers.*' --offload flash:1MB \
     --alignment 32 --kernels portable --json
-[[ $code -eq 0 && $(json arena_bytes) -le 124416 ]]
-check $? "the classifier of ResNet-8 in 122 KB" "$out$err"
+[[ $code -eq 0 && $(json arena_bytes) -le 121728 ]]
+check $? "the classifier of ResNet-8 in 119 KB" "$out$err"
 # A norm lies where its convolution's output lay: 540,416 bytes beside each other. A sample has one label
-# and one loss: 466,688 with as many as it has numbers. Frozen layers are computed by lines: 356,128 as a whole.
+# and one loss: 466,688 with as many as it has numbers. Frozen layers are computed by lines: 356,128 as a
+# whole. Statistics of frozen norms lie in flash: 222,496 beside the rest.
 run plan --model mobilenet-v1-0.25 --per-device-train-batch-size 1 --optim sgd "${poor[@]}" --freeze 'layers.*' --offload flash:1MB \
     --alignment 32 --kernels portable --json
-[[ $code -eq 0 && $(json arena_bytes) -le 222496 ]]
-check $? "the classifier of MobileNet in 218 KB" "$out$err"
+[[ $code -eq 0 && $(json arena_bytes) -le 200608 ]]
+check $? "the classifier of MobileNet in 196 KB" "$out$err"
 run eval --model "$work/a" --data "$work/images.csv" --json
 [[ $(json tokens) -eq 60 ]] && awk -v l="$(json loss)" 'BEGIN { exit !(l < 0.9) }'
 check $? "60 images, learned" "$out$err"

@@ -50,10 +50,14 @@ mkdir "$work/narrow"
 sed 's/"depth_multiplier": 0.1/"depth_multiplier": 0.35/; s/"image_size": 32/"image_size": 128/
     s/"depth_divisible_by": 4/"depth_divisible_by": 8/; s/"min_depth": 4/"min_depth": 8/
     s/"finegrained_output": false/"finegrained_output": true/' tests/golden/mobilenet/config.json >"$work/narrow/config.json"
-run plan --model "$work/narrow" --per-device-train-batch-size 1 --optim sgd --gradient-release --max-grad-norm 0 --json \
-    --gradient-checkpointing memory-poor --alignment 32 --kernels portable --freeze 'mobilenet*' --offload flash:64MB
-[[ $code -eq 0 && $(json arena_bytes) -le 394784 ]]
+narrow=(--model "$work/narrow" --per-device-train-batch-size 1 --optim sgd --gradient-release --max-grad-norm 0 --json
+    --gradient-checkpointing memory-poor --alignment 32 --kernels portable --freeze 'mobilenet*' --offload flash:64MB)
+run plan "${narrow[@]}"
+[[ $code -eq 0 && $(json arena_bytes) -le 338464 ]]
 check $? "the classifier of MobileNetV2-0.35" "$out$err"
+run plan "${narrow[@]}" --max-steps 9 --emit-c "$work/narrow-c" --byte-images
+[[ $code -eq 0 && $(json arena_bytes) -le 191008 ]]
+check $? "and of images in bytes" "$out$err"
 
 refused <<'END2'
 4 s/"hidden_act":."relu6"/"hidden_act":"gelu"/ hidden_act

@@ -43,6 +43,34 @@ same gpt "$work/text" --per-device-train-batch-size 2 --gradient-accumulation-st
     --gradient-checkpointing full
 same gru "$work/text" --per-device-train-batch-size 2 --max-seq-length 32 --gradient-release
 
+# Images in bytes: the digest of `train` over their numbers, with all layers trained, and with frozen ones by lines, whose
+# norms lie in flash; in fewer bytes.
+mkdir -p "$work/bytes"
+echo '{"model_type": "cnn", "image_height": 12, "image_width": 8, "num_channels": 3, "num_labels": 3, "layers":
+    ["conv 4 3 stride 2 padding same", "basic 6", "conv 5 2", "mean-pool all"]}' >"$work/bytes/config.json"
+awk 'BEGIN { for (j = 0; j < 288; j++) printf "f%d,", j; print "label"
+    for (i = 0; i < 64; i++) { for (j = 0; j < 288; j++) printf "%.17g,", (i * 288 + j) * 7919 % 251 / 255
+        print i % 3 } }' >"$work/bytes.csv"
+pixels=(--model "$work/bytes" --per-device-train-batch-size 1 --optim sgd --max-steps 20 --learning-rate 1e-2)
+for form in '' "--freeze layers.[01].* --gradient-checkpointing memory-poor --offload flash:1MB"; do
+    rm -rf "$work/c" "$work/run"
+    read -ra frozen <<<"$form"
+    run train "${pixels[@]}" "${frozen[@]}" --data "$work/bytes.csv" --output-dir "$work/run" --quiet --json
+    digest=$(json state_digest)
+    run plan "${pixels[@]}" "${frozen[@]}" --emit-c "$work/c" --json
+    floats=$(json arena_bytes)
+    rm -rf "$work/c"
+    run plan "${pixels[@]}" "${frozen[@]}" --emit-c "$work/c" --byte-images --json
+    [[ $code -eq 0 ]] && make -s -C "$work/c" BEDPLATE="$kit" CFLAGS='-O1 -Wall -Wextra -Werror' >"$work/made" 2>&1
+    check $? "images in bytes $form: made" "$out$err$(cat "$work/made")"
+    made=$("$work/c/example" | sed -n 's/^state digest //p')
+    [[ -n $made && $made == "$digest" && ($(json arena_bytes) -lt $floats || ${#frozen[@]} -eq 0) ]]
+    check $? "images in bytes $form: the digest of train, in fewer bytes" "$made $digest $floats $(json arena_bytes)"
+done
+expect 2 '--byte-images: .*--emit-c' plan "${pixels[@]}" --byte-images
+expect 2 'pixels: images in bytes are for convolutional nets' plan --model "$work/mlp" --max-steps 20 --emit-c "$work/c" \
+    --byte-images
+
 # Frozen weights in read-only memory, as they are and as codes beside adapters: the digest of `train` with and without.
 # verifies device-25.d3df
 for form in '' --load-in-8bit '--load-in-4bit --bf16'; do

@@ -311,7 +311,8 @@ typedef struct settings {
     const char *html;
     const char *emit_c;        /* plan: NULL: no trainer is made of it */
     const char *emit_as;       /* plain, or the package that it becomes */
-    bool predict;              /* the trainer answers, */
+    bool byte_images;          /* the trainer reads images in bytes; */
+    bool predict;              /* it answers, */
     uint64_t generate_context; /* and generates texts of so many tokens; 0: none */
     bool frontier;
     bool max_batch;

@@ -406,7 +406,8 @@ static void put_plan(emitter *e, uint32_t ones)
         fprintf(e->file,
                 "    .input[%" PRIu32 "] = {%" PRIu64 ", %" PRIu64 ", %" PRIu64
                 "u, %d, %d, %d, %d, %" PRId32 "},\n",
-                i, r->plan->builder.declared[i].offset, bp_input_elements(input), input->below,
+                i, r->plan->builder.declared[i].offset,
+                bp_input_elements(input) / (input->dtype == BP_U8 ? 4 : 1), input->below,
                 input->negative, input->dtype == BP_F32, input->decodes, (int)input->from,
                 input->fill);
     }
@@ -467,7 +468,8 @@ static void put_header(FILE *file, const session *s)
             spec->accumulation, spec->sequence, spec->config.vocabulary, spec->config.classes,
             (int)bp_feed_labels(spec->config.task), spec->seed, r->plan->compile.input_count,
             sample_elements(r), checkpoint_scratch(r),
-            spec->config.task == BP_TASK_EMBEDDING ? spec->texts : 1, spec->evaluate,
+            spec->config.task == BP_TASK_EMBEDDING ? spec->texts : 1, spec->pixels.there,
+            spec->evaluate,
             bp_compile_logits_rows(spec) / bp_spec_eval_batch(spec) *
                 (bp_compile_logits_rows(spec) > 0 ? bp_compile_logits_width(spec) : 0),
             bp_compile_logits_rows(spec) > 0 &&

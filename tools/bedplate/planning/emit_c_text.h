@@ -22,6 +22,7 @@
     "#define PLAN_INPUTS %" PRIu32 "\n#define PLAN_SAMPLE_ELEMENTS %" PRIu64 "\n"                  \
     "#define PLAN_CHECKPOINT_SCRATCH %" PRIu64 " /* without keys; those of a PC have 8 KiB */\n"   \
     "#define PLAN_TEXTS %" PRIu32 " /* that are compared with each other; else 1 */\n"             \
+    "#define PLAN_BYTES %d /* 1: numbers of images have one byte each */\n"                        \
     "#define PLAN_EVALUATES %d\n"                                                                  \
     "#define PLAN_OUTPUTS %" PRIu64 " /* of a prediction; 0: the plan has none */\n"               \
     "#define PLAN_CLASSIFIES %d\n"                                                                 \

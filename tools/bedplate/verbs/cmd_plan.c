@@ -15,6 +15,7 @@
 #include "tools/bedplate/predict/transcribe.h"
 #include "tools/bedplate/session/dry_run.h"
 #include "tools/bedplate/session/frozen.h"
+#include "tools/bedplate/session/image_choice.h"
 #include "tools/bedplate/planning/host_arena.h"
 #include "tools/bedplate/planning/buckets_text.h"
 #include "tools/bedplate/session/kernel_isa.h"
@@ -479,6 +480,30 @@ static bp_status plan_schedule(session *s)
     return rate_fill(s->set, (uint64_t)s->set->max_steps, &s->spec);
 }
 
+/* What a trainer makes of bytes is what image files' become here (bp_image_prep_number). */
+static bp_status plan_bytes(session *s)
+{
+    bp_image_prep prep;
+    bp_pixel_bytes *pixels = &s->spec.pixels;
+    if (!s->set->byte_images) {
+        return BP_OK;
+    }
+    if (s->set->emit_c == NULL || strcmp(s->set->emit_as, "plain") != 0) {
+        return bp_error_set(&s->error, BP_ERR_USAGE, "plan",
+                            "the option is for trainers of --emit-c in the form plain",
+                            "--byte-images");
+    }
+    BP_TRY(image_prep_find(&prep, s));
+    *pixels = (bp_pixel_bytes){.there = true, .factor = prep.given != 0 ? prep.factor : 1.0};
+    for (uint32_t c = 0; c < 4; c++) {
+        const bool normal = prep.given != 0 && prep.normalise != 0;
+        pixels->mean[c] = normal ? prep.mean[c] : 0.0;
+        pixels->std[c] = normal ? prep.std[c] : prep.given != 0 ? 1.0 : 255.0;
+        pixels->std[c] = pixels->std[c] != 0.0 ? pixels->std[c] : 1.0; /* of channels not there */
+    }
+    return BP_OK;
+}
+
 /* What a trainer answers, by programs beside those that train. */
 static bp_status plan_answers(session *s)
 {
@@ -549,6 +574,7 @@ bp_status plan_read(session *s)
     BP_TRY(plan_schedule(s));
     BP_TRY(class_weights_fill(s, NULL));
     BP_TRY(plan_answers(s));
+    BP_TRY(plan_bytes(s));
     BP_TRY(policy_plan(&policy, s));
     offload_say_here(&s->offload);
     return checkpoint_recall(&points, s);
