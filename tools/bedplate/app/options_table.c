@@ -732,7 +732,7 @@ static const option table[] = {
      "(docs/how-to/appliance.md)"},
     {"byte-images", OPTION_FLAG, COMMAND_PLAN, AT(byte_images), 0, 0, "false", NULL, false,
      "with --emit-c: the trainer of a convolutional net reads images as bytes, a quarter of their "
-     "memory, and scales them as preprocessor_config.json says, else by 1/255"},
+     "memory, and scales them by preprocessor_config.json, else by 1/255"},
     {"predict", OPTION_FLAG, COMMAND_PLAN, AT(predict), 0, 0, "false", NULL, false,
      "plans for answers as well, a sample at a time or as many as --per-device-eval-batch-size: "
      "with --emit-c the trainer predicts classes, numbers or vectors"},
