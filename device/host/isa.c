@@ -72,13 +72,31 @@ uint32_t bp_host_isa_alignment(const char *name)
     return most;
 }
 
+/* A portable product, compiled for this processor where that has an instruction for fmaf. */
+static const bp_host_kernel *with_fused(const bp_host_kernel *kernel)
+{
+    static const struct {
+        const bp_host_kernel *calls, *fused;
+    } products[] = {
+        {&bp_host_matmul, BP_X86(bp_plain_matmul_avx2)},
+        {&bp_host_matmul_quantised, BP_X86(bp_plain_matmul_quantised_avx2)},
+    };
+    for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
+        if (kernel == products[i].calls && products[i].fused != NULL && bp_cpu_has_avx2()) {
+            return products[i].fused;
+        }
+    }
+    return kernel;
+}
+
 const bp_host_kernel *bp_host_isa_kernel(uint32_t index, uint32_t element, uint32_t kernel)
 {
     while (index > 0 &&
            (rows[index].form == NULL || rows[index].form->kernels[element][kernel] == NULL)) {
         index--;
     }
-    return rows[index].form->kernels[element][kernel];
+    const bp_host_kernel *found = rows[index].form->kernels[element][kernel];
+    return index == 0 ? with_fused(found) : found;
 }
 
 uint32_t bp_host_isa_other(uint32_t index, uint32_t turn)

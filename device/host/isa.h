@@ -26,6 +26,12 @@ extern const bp_host_isa bp_host_amx; /* products of bf16; all else is AVX-512's
 extern const bp_host_kernel bp_matmul_amx_kernel;
 extern const bp_host_kernel bp_matmul_amx_quantised_kernel;
 
+/* The portable form's products, and the same with an instruction where these call fmaf. */
+extern const bp_host_kernel bp_host_matmul;
+extern const bp_host_kernel bp_host_matmul_quantised;
+extern const bp_host_kernel bp_plain_matmul_avx2;
+extern const bp_host_kernel bp_plain_matmul_quantised_avx2;
+
 /* Whether a table has forms of rows of an isa of kernels.def, and what of it serves 16 bits. */
 #define BP_AVX2_OF_PORTABLE(...)
 #define BP_AVX2_OF_AVX2(...) __VA_ARGS__

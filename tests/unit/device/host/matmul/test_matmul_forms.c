@@ -262,6 +262,11 @@ static void check_typed(uint32_t form, const int64_t shape[3], int transposed, i
             if (checked) {
                 product_check(&x, kernel, 1000, true);
             }
+            /* The portable one calls fmaf, or has its instruction where there is one. */
+            const bp_host_kernel *calls = bp_host_portable.kernels[types[1]][BP_KERNEL_matmul];
+            if (form == 0 && kernel != calls) {
+                product_check(&x, calls, 1000, false);
+            }
         }
     }
     product_free(&x);
