@@ -212,17 +212,16 @@ def tests_page(requirements, results, pages):
 
 
 def with_links(line, names):
-    """A line of source; ids that it cites lead back to their requirements."""
+    """A line of source, escaped; ids that it cites lead back to their requirements."""
     if "verifies " not in line:
-        return escape(line)
-    return re.sub(r"[a-z0-9-]+-\d+\.\w+", lambda m: '<a href="../requirements.html#%s">%s</a>' % (names[m[0]].name, m[0]) if m[0] in names else m[0],
-                  escape(line))
+        return line
+    return re.sub(r"[a-z0-9-]+-\d+\.\w+", lambda m: '<a href="../requirements.html#%s">%s</a>' % (names[m[0]].name, m[0]) if m[0] in names else m[0], line)
 
 
 def file_page(path, text, of, counts):
     body = "<p>%s</p>\n" % (link_sentences(of, "../") or "no requirement")
     names = {r.tag(): r for r in of}
-    lines = text.split("\n")
+    lines = escape(text).split("\n")
     if counts:
         run = sum(1 for c in counts.values() if c not in ("0", ""))
         of_all = sum(1 for c in counts.values() if c != "")

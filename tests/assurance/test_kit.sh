@@ -55,6 +55,11 @@ cmp "$one/build/kit/$name.tar.gz" "$two/build/kit/$name.tar.gz" >"$work/said" 2>
 count $? "the same archive" "$(cat "$work/said"; diff -rq "$one/build/kit/$name" "$two/build/kit/$name")"
 tar xzf "$one/build/kit/$name.tar.gz" -C "$work" && python3 tests/assurance/links.py "$work/$name" >"$work/said"
 count $? "links of the kit" "$(cat "$work/said")"
+# The archives of the kits that follow are not looked into: they need not be small.
+mkdir "$work/plain"
+printf '#!/bin/sh\nexec cat\n' >"$work/plain/gzip"
+chmod +x "$work/plain/gzip"
+PATH=$work/plain:$PATH
 ! grep -rqF "$one" "$work/$name" && ! grep -rqF "$two" "$two/build/kit/$name"
 count $? "it does not name its folder" "$(grep -rlF "$one" "$work/$name" | head)"
 ! grep -q $'\twrong$' "$work/$name/objectives/objectives.tsv" && [[ $(grep -c $'\there$' "$work/$name/objectives/objectives.tsv") -gt 40 ]]

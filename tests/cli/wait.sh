@@ -8,6 +8,15 @@ wait_for() {
     until eval "$2"; do
         ((SECONDS < given_up)) || { echo "waited $1 s in vain for: $2" && return 1; }
         [[ -z ${3:-} ]] || kill -0 "$3" 2>/dev/null || { eval "$2" && return; return 1; }
-        sleep 0.02
+        wait_moment
     done
+}
+
+# A moment between two looks, without a process for it: reading what nobody writes ends by its limit.
+wait_moment() {
+    if [[ -d ${work:-} ]] && { [[ -p $work/.moment ]] || mkfifo "$work/.moment"; } 2>/dev/null; then
+        read -rt 0.02 <>"$work/.moment" || :
+    else
+        sleep 0.02
+    fi
 }

@@ -46,7 +46,14 @@ spare() {
     done
     return 1
 }
-newest() { ls -d "$1"/checkpoint-* 2>/dev/null | sed 's/.*-//' | sort -n | tail -1; }
+newest() {
+    local path most=
+    for path in "$1"/checkpoint-*; do
+        path=${path##*-}
+        [[ ! $path =~ ^[0-9]+$ || $path -le ${most:--1} ]] || most=$path
+    done
+    [[ -z $most ]] || echo "$most"
+}
 pause() { sleep "0.$((RANDOM % 50 + 10))"; } # no wait: a moment
 # The kinds in a new order each time that all of them were dealt, so that none is left to chance.
 deck=()
@@ -149,7 +156,8 @@ start() {
 # What must hold when a round has ended.
 good() {
     [[ $code -eq 0 && $(digest_of "$work/out") == "$right" ]] || { echo "digest: $(digest_of "$work/out"), exit $code"; return 1; }
-    cmp "$work/quiet/record.jsonl" "$work/disk/run/record.jsonl" || return 1
+    cmp "$work/quiet/record.jsonl" "$work/disk/run/record.jsonl" ||
+        { diff "$work/quiet/record.jsonl" "$work/disk/run/record.jsonl" | head -6; return 1; }
     cmp "$work/quiet/model.safetensors" "$work/disk/run/model.safetensors" || return 1
     "$build/bedplate" verify "$work/disk/run" >/dev/null || return 1
     [[ -z $(ls -d "$work"/disk/run/tmp-* 2>/dev/null) ]] || { echo "a temporary is left"; return 1; }

@@ -193,7 +193,12 @@ refusals() {
 
 # The step of the newest checkpoint at a multiple of five.
 newest() {
-    ls "$work/run" 2>/dev/null | sed -nE 's/^checkpoint-([0-9]*[05])$/\1/p' | sort -n | tail -1
+    local path step most=
+    for path in "$work"/run/checkpoint-*[05]; do
+        step=${path##*/checkpoint-}
+        [[ ! $step =~ ^[0-9]+$ || $step -le ${most:--1} ]] || most=$step
+    done
+    [[ -z $most ]] || echo "$most"
 }
 
 # at STEP: waits until the run has saved that step or a later one (old ones go), or has ended.
@@ -215,7 +220,7 @@ nobody_left() {
 }
 
 long=("$program" "${train[@]}" "${data[@]}" --save-steps 5 --save-total-limit 3 --output-dir "$work/run" --resume)
-steps=400 rounds=4
+steps=200 rounds=4
 ! long_form || steps=600 rounds=10
 short=("${long[@]}" --max-steps $steps --json)
 
