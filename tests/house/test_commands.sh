@@ -133,13 +133,17 @@ if ! command -v dpkg-query >/dev/null; then
     exit
 fi
 # owns PACKAGE COMMAND: it is a file of the package, or of one that it depends on; so may be what it points to.
+declare -A lists # programs of a package and of those
 owns() {
-    local path=$2 packages lists
-    packages="$1 $(dpkg-query -W -f '${Pre-Depends},${Depends}' "$1" | sed 's/([^)]*)//g; s/[,|]/ /g')"
-    # shellcheck disable=SC2086
-    lists=$(dpkg-query -L $packages 2>/dev/null)
+    local path=$2 packages list=${lists[$1]:-}
+    if [[ -z $list ]]; then
+        packages="$1 $(dpkg-query -W -f '${Pre-Depends},${Depends}' "$1" | sed 's/([^)]*)//g; s/[,|]/ /g')"
+        # shellcheck disable=SC2086
+        lists[$1]=$(dpkg-query -L $packages 2>/dev/null | grep -E '^(/usr)?/s?bin/[^/]+$')
+        list=${lists[$1]}
+    fi
     while [[ -n $path ]]; do
-        grep -qE "^(/usr)?(/s?bin/${path##*/})\$" <<<"$lists" && return
+        [[ $'\n'$list$'\n' =~ $'\n'(/usr)?/s?bin/"${path##*/}"$'\n' ]] && return
         path=$(readlink "$(command -v "$path")")
     done
     return 1
