@@ -606,16 +606,17 @@ def table(path):
 
 def asked(text):
     """Commands that a script looks for."""
-    names = set()
+    names, variables = set(), set()
     for match in re.finditer(r"\bcommand -v ([^;|&>)\n]*)", text):
         names |= set(re.findall(r"[A-Za-z0-9_.+-]+", match.group(1)))
-        # NAME() { command -v "$1" ..; NAME A
-        for function in re.findall(r"^(\w+)\(\) \{[^}]*command -v \"\$1\"", text, re.M):
-            names |= set(re.findall(r"\b" + function + r" ([A-Za-z0-9_.+-]+)", text))
-        # for x in A B; do command -v "$x"
-        for variable in re.findall(r"\$\{?(\w+)", match.group(1)):
-            for listed in re.findall(r"\bfor " + variable + r" in ([^;\n]*)", text):
-                names |= set(re.findall(r"[A-Za-z0-9_.+-]+", listed))
+        variables |= set(re.findall(r"\$\{?(\w+)", match.group(1)))
+    # NAME() { command -v "$1" ..; NAME A
+    for function in set(re.findall(r"^(\w+)\(\) \{[^}]*command -v \"\$1\"", text, re.M) if variables else ()):
+        names |= set(re.findall(r"\b" + function + r" ([A-Za-z0-9_.+-]+)", text))
+    # for x in A B; do command -v "$x"
+    for variable in variables:
+        for listed in re.findall(r"\bfor " + variable + r" in ([^;\n]*)", text):
+            names |= set(re.findall(r"[A-Za-z0-9_.+-]+", listed))
     return names
 
 
