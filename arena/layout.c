@@ -9,6 +9,11 @@
 /* Sets of fewer items may be searched up to the whole of the caller's limit. */
 #define NODE_ITEMS 320u
 
+/* Sets of more items are joined before anything else: a greedy layout of all takes a hundred times
+ * as long. Where the joined ones found no full section to begin with, nor do all within so few
+ * looks. */
+#define LARGE_ITEMS 20000u
+
 static void work_place(plan_work *work, bp_arena *memory, uint64_t count)
 {
     work->item = bp_arena_take(memory, count, sizeof *work->item);
@@ -277,13 +282,20 @@ static void plan_search_all(plan_work *work, const bp_interval *buffers, bp_aren
     if (limit != 0) {
         plan_exact_place(&exact, memory, count);
     }
-    plan_block(work);
-    plan_attempts(work);
-    if (!plan_done(work)) {
-        plan_join_run(&join, &hot, buffers);
-        report->nodes += join.nodes;
+    const bool large = work->items > LARGE_ITEMS;
+    bool stand = false;
+    if (large) {
+        plan_join_greedy(&join, &hot, buffers);
     }
     if (!plan_done(work)) {
+        plan_block(work);
+        plan_attempts(work);
+    }
+    if (!plan_done(work)) {
+        stand = plan_join_run(&join, &hot, buffers, !large);
+        report->nodes += join.nodes;
+    }
+    if (!plan_done(work) && !(large && stand && options->look_limit == 0)) {
         plan_block(work);
         plan_hot_run(&hot);
         report->nodes += hot.nodes;

@@ -14,8 +14,10 @@
 /* Sets of fewer items are not joined: these can be searched as a whole. */
 #define JOIN_LEAST 512u
 
-/* Sections between two that are joined, at most: those of a loop's step, then none. */
-static const uint32_t join_most[] = {8, 0};
+/* Sections between two that are joined, at most. Around full sections: those of a loop's step, then
+ * none. Greedily: first what joins best on training programs. */
+static const uint32_t join_hot[] = {8, 0};
+static const uint32_t join_greedy[] = {1, 2, 0, 8};
 
 void plan_join_place(plan_join *join, bp_arena *memory, uint64_t count)
 {
@@ -120,30 +122,49 @@ static void join_keep(const plan_join *join, plan_work *work, const plan_work *j
     work->method = joined->method;
 }
 
-void plan_join_run(plan_join *join, plan_hot *hot, const bp_interval *buffers)
+/* The layouts of the joined ones with at most `most` sections between them: greedy ones, or those
+ * around full sections. Returns whether enough was joined, so that others may join more. */
+static bool join_attempt(plan_join *join, plan_hot *hot, const bp_interval *buffers, uint32_t most,
+                         bool greedy, bool full)
 {
     plan_work *work = hot->work;
-    join->nodes = 0;
-    if (work->items < JOIN_LEAST) {
-        return;
+    plan_work joined = *work;
+    joined.item = join->item;
+    joined.total = join->total;
+    joined.best = join->best;
+    joined.items = join_all(join, work, buffers, most);
+    if (joined.items > work->items - work->items / 4) {
+        return false;
     }
-    for (size_t k = 0; k < sizeof join_most / sizeof join_most[0] && !plan_done(work); k++) {
-        plan_work joined = *work;
-        joined.item = join->item;
-        joined.total = join->total;
-        joined.best = join->best;
-        joined.items = join_all(join, work, buffers, join_most[k]);
-        if (joined.items > work->items - work->items / 4) {
-            break; /* nor would the next ones join more */
-        }
-        hot->work = &joined;
-        plan_block(&joined);
+    hot->work = &joined;
+    plan_block(&joined);
+    if (greedy) {
         plan_attempts(&joined);
-        if (!plan_done(&joined)) {
-            plan_hot_run(hot);
-            join->nodes += hot->nodes;
-        }
-        hot->work = work;
-        join_keep(join, work, &joined);
     }
+    if (full && !plan_done(&joined)) {
+        plan_hot_run(hot);
+        join->nodes += hot->nodes;
+    }
+    hot->work = work;
+    join_keep(join, work, &joined);
+    return true;
+}
+
+void plan_join_greedy(plan_join *join, plan_hot *hot, const bp_interval *buffers)
+{
+    const size_t count = sizeof join_greedy / sizeof join_greedy[0];
+    for (size_t k = 0; k < count && !plan_done(hot->work); k++) {
+        (void)join_attempt(join, hot, buffers, join_greedy[k], true, false);
+    }
+}
+
+bool plan_join_run(plan_join *join, plan_hot *hot, const bp_interval *buffers, bool greedy)
+{
+    const size_t count = sizeof join_hot / sizeof join_hot[0];
+    bool joins = hot->work->items >= JOIN_LEAST;
+    join->nodes = 0;
+    for (size_t k = 0; k < count && joins && !plan_done(hot->work); k++) {
+        joins = join_attempt(join, hot, buffers, join_hot[k], greedy, true);
+    }
+    return joins;
 }

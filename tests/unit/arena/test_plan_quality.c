@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
 #include "tests/fixtures/plans/arena_set.h"
@@ -158,13 +159,60 @@ static void looks_come_to_an_end(void **state)
     }
 }
 
+enum { LONG_MOST = 24000 };
+
+/* Layers that leave something to the end, with loops between them of which the pieces of one size
+ * are there for 6 to 14 ticks. Returns how many buffers those are. */
+static uint32_t fill_long(bp_interval *buffers)
+{
+    enum { LAYERS = 24, LOOPS = 20 };
+    uint32_t n = 0, t = 0;
+    for (uint32_t layer = 0; layer < LAYERS; layer++, t += 14) {
+        buffers[n++] = (bp_interval){.size = 8 + set_random_below(24), .lower = t};
+        for (uint32_t loop = 0; loop < LOOPS; loop++, t += set_random_below(3)) {
+            const uint32_t pieces = 20 + set_random_below(8), result = 1 + set_random_below(3);
+            for (uint32_t i = 0; i < pieces; i++, t += 3) {
+                const uint32_t life = 14 - set_random_below(9);
+                buffers[n++] = (bp_interval){.size = 6, .lower = t, .upper = t + life};
+                buffers[n++] = (bp_interval){.size = result, .lower = t + 1, .upper = t + 2};
+            }
+        }
+    }
+    for (uint32_t i = n; i-- > 0; t += buffers[i].upper == t + 1 ? 3 : 0) {
+        buffers[i].upper = buffers[i].upper == 0 ? t + 1 : buffers[i].upper;
+    }
+    return n;
+}
+
+/* A set of more than 20,000 buffers is joined at several paces before anything else: nothing is
+ * wasted then, and 3 bytes otherwise, where layouts around full sections are left out. */
+static void large_sets_are_joined_first(void **state)
+{
+    static const uint64_t seeds[] = {3, 8};
+    static bp_interval buffers[LONG_MOST];
+    const size_t bytes = bp_layout_scratch_greedy(LONG_MOST);
+    void *scratch = malloc(bytes);
+    (void)state;
+    assert_non_null(scratch);
+    for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++) {
+        const bp_layout_options options = {.look_limit = 1};
+        bp_layout_report report;
+        set_seed = seeds[i];
+        const uint32_t count = fill_long(buffers);
+        assert_true(count > 20000 && count <= LONG_MOST);
+        assert_int_equal(bp_layout_solve(buffers, count, &options, scratch, bytes, &report), BP_OK);
+        assert_int_equal(report.waste, 0);
+    }
+    free(scratch);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_fit_by_size),        cmocka_unit_test(dives_take_the_lowest),
         cmocka_unit_test(parts_are_ranked_anew),    cmocka_unit_test(aims_begin_again_below),
         cmocka_unit_test(rounds_come_to_an_end),    cmocka_unit_test(looks_come_to_an_end),
-        cmocka_unit_test(loops_are_rows_of_places),
+        cmocka_unit_test(loops_are_rows_of_places), cmocka_unit_test(large_sets_are_joined_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
