@@ -11,12 +11,8 @@ typedef struct traffic_copy {
     uint32_t op;
     uint32_t wait; /* of a begin: the op that waits for it */
     bool begins;
-    bool stalled;   /* whatever the rate, something waits before it is there */
-    uint64_t sum;   /* bytes of those that begin and are not stalled, up to this one */
-    double soonest; /* of the first of TRAFFIC_GROUP: when the first of these is waited for */
+    bool stalled; /* whatever the rate, something waits before it is there */
 } traffic_copy;
-
-#define TRAFFIC_GROUP 8u
 
 /* The copies of one program in one way, with the counted time at which each of its ops begins. */
 typedef struct traffic {
@@ -77,70 +73,59 @@ static void traffic_list(traffic *t, const bp_graph *graph, const bp_op *ops, ui
 static uint64_t traffic_stalls(const traffic *t)
 {
     uint64_t bytes = 0;
+    uint32_t first = 0; /* none before it is on its way any more, or all such are stalled */
     for (uint32_t i = 0; i < t->count; i++) {
         const traffic_copy *copy = &t->copy[i];
         const double begin = t->clock[copy->op];
         if (!copy->begins || (begin > 0.0 && t->clock[copy->wait] > begin)) {
             continue;
         }
-        for (uint32_t k = 0; k <= i; k++) {
+        for (uint32_t k = first; k <= i; k++) {
             traffic_copy *before = &t->copy[k];
             if (before->begins && before->wait > copy->op && !before->stalled) {
                 before->stalled = true;
                 bytes += before->bytes;
             }
+            first += first == k && (!before->begins || before->stalled || before->wait <= copy->op);
         }
     }
     return bytes;
 }
 
-static void traffic_sum(const traffic *t)
+/* The largest rate that the copies of any stretch have to have: bytes from one that begins to one
+ * that is waited for, by the time between the two. Each round finds, for every end, the begin that
+ * is furthest behind at the rate so far, and takes the largest of their rates; the last one, of a
+ * handful, finds none that is larger. */
+static double traffic_rate(const traffic *t)
 {
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < t->count; i++) {
-        traffic_copy *copy = &t->copy[i], *head = &t->copy[i - i % TRAFFIC_GROUP];
-        head->soonest = copy == head ? (double)INFINITY : head->soonest;
-        if (copy->begins && !copy->stalled) {
-            const double wait = t->clock[copy->wait];
-            sum += copy->bytes;
-            head->soonest = wait < head->soonest ? wait : head->soonest;
-        }
-        copy->sum = sum;
-    }
-}
-
-/* The largest rate that the copies from number `from` on have to have, or `rate` where that is
- * larger: groups of which none needs it are passed over. */
-static double rate_from(const traffic *t, uint32_t from, double rate)
-{
-    const double begin = t->clock[t->copy[from].op];
-    const uint64_t before = t->copy[from].sum - t->copy[from].bytes;
-    uint32_t end;
-    for (uint32_t i = from; i < t->count; i = end) {
-        const traffic_copy *head = &t->copy[i - i % TRAFFIC_GROUP];
-        end = i - i % TRAFFIC_GROUP + TRAFFIC_GROUP;
-        end = end < t->count ? end : t->count;
-        if (head->soonest > begin &&
-            (double)(t->copy[end - 1].sum - before) / (head->soonest - begin) <= rate) {
-            continue;
-        }
-        for (; i < end; i++) {
+    double rate = 0.0, next = 0.0;
+    do {
+        double least = (double)INFINITY, begin = 0.0;
+        uint64_t sum = 0, before = 0;
+        rate = next;
+        for (uint32_t i = 0; i < t->count; i++) {
             const traffic_copy *copy = &t->copy[i];
-            if (copy->begins && !copy->stalled) {
-                const double needed = (double)(copy->sum - before) / (t->clock[copy->wait] - begin);
-                rate = needed > rate ? needed : rate;
+            if (!copy->begins || copy->stalled) {
+                continue;
             }
+            if ((double)sum - rate * t->clock[copy->op] < least) {
+                begin = t->clock[copy->op];
+                before = sum;
+                least = (double)sum - rate * begin;
+            }
+            sum += copy->bytes;
+            const double needed = (double)(sum - before) / (t->clock[copy->wait] - begin);
+            next = needed > next ? needed : next;
         }
-    }
+    } while (next > rate);
     return rate;
 }
 
 static void count_way(const traffic *t, bool writes, bp_traffic *out)
 {
     uint64_t flying = 0;
-    double *rate = writes ? &out->written_rate : &out->read_rate;
     *(writes ? &out->last : &out->first) = traffic_stalls(t);
-    traffic_sum(t);
+    *(writes ? &out->written_rate : &out->read_rate) = traffic_rate(t);
     for (uint32_t i = 0; i < t->count; i++) {
         const traffic_copy *copy = &t->copy[i];
         if (!copy->begins) {
@@ -150,9 +135,6 @@ static void count_way(const traffic *t, bool writes, bp_traffic *out)
         *(writes ? &out->written : &out->read) += copy->bytes;
         flying += copy->bytes;
         out->pending = flying > out->pending ? flying : out->pending;
-        if (!copy->stalled) {
-            *rate = rate_from(t, i, *rate);
-        }
     }
 }
 

@@ -189,15 +189,23 @@ static bool own_alike(const bp_llama_config *own)
     return own->experts == 0 && own->linear.listed == 0;
 }
 
+/* The same for one block after the other: what a block has follows from its kinds. */
+static uint32_t own_known(const bp_llama_config *own, uint32_t block, uint32_t known[2][2])
+{
+    uint32_t *count = &known[bp_llama_linear(own, block)][bp_llama_mixes(own, block)];
+    *count = *count > 0 ? *count : own_parameters(own, block);
+    return *count;
+}
+
 static uint32_t own_first(const bp_llama_config *own, uint32_t block)
 {
     const uint32_t blocks = block < own->stack.layers ? block : own->stack.layers;
-    uint32_t first = 1;
+    uint32_t first = 1, known[2][2] = {{0}};
     if (own_alike(own)) {
         return first + blocks * own_parameters(own, 0);
     }
     for (uint32_t i = 0; i < blocks; i++) {
-        first += own_parameters(own, i);
+        first += own_known(own, i, known);
     }
     return first;
 }
@@ -215,9 +223,9 @@ uint32_t bp_llama_block_of(const bp_llama_config *own, uint32_t parameter)
         const uint32_t block = parameter > first ? (parameter - first) / own_parameters(own, 0) : 0;
         return block < own->stack.layers ? block : own->stack.layers;
     }
-    uint32_t block = 0;
+    uint32_t block = 0, known[2][2] = {{0}};
     for (; block < own->stack.layers; block++) {
-        first += own_parameters(own, block);
+        first += own_known(own, block, known);
         if (parameter < first) {
             break;
         }
