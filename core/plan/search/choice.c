@@ -108,8 +108,9 @@ static bp_status choice_drop_release(bp_choice *c, const bp_lender *memory, bp_e
     if (c->fits) {
         bp_spec spec = c->fit.spec;
         bp_report without;
+        const bp_report_wish wish = {.limit = c->fit.best.arena_bytes};
         spec.gradient_release = BP_RELEASE_NONE;
-        BP_TRY(bp_choice_report(&spec, c->fit.best.arena_bytes, memory, &without, error));
+        BP_TRY(bp_choice_report(&spec, wish, memory, &without, error));
         if (without.arena_bytes >= c->fit.best.arena_bytes) {
             return BP_OK;
         }
@@ -371,14 +372,13 @@ void bp_lent_plan_end(bp_lent_plan *lent, const bp_lender *memory)
     *lent = (bp_lent_plan){.bytes = 0};
 }
 
-bp_status bp_choice_report(const bp_spec *spec, uint64_t limit, const bp_lender *memory,
+bp_status bp_choice_report(const bp_spec *spec, bp_report_wish wish, const bp_lender *memory,
                            bp_report *report, bp_error *error)
 {
     bp_lent_plan lent;
     *report = (bp_report){0};
     BP_TRY(bp_lent_plan_count(&lent, spec, memory, error));
-    const bp_status status =
-        bp_plan_measure(lent.plan, (bp_report_wish){.limit = limit}, lent.memory, lent.bytes);
+    const bp_status status = bp_plan_measure(lent.plan, wish, lent.memory, lent.bytes);
     if (status != BP_OK && error->code == BP_OK) {
         *error = lent.plan->error;
     }

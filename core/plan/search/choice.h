@@ -79,8 +79,8 @@ bp_status bp_lent_plan_count(bp_lent_plan *lent, const bp_spec *spec, const bp_l
 void bp_lent_plan_end(bp_lent_plan *lent, const bp_lender *memory);
 
 /* What the plan of a spec says, made in memory that is given back at once; as bp_plan_measure says
- * it, so that beyond `limit` (0: there is none) the arena is a bound. */
-bp_status bp_choice_report(const bp_spec *spec, uint64_t limit, const bp_lender *memory,
+ * it, so that beyond wish.limit (0: there is none) the arena is a bound. */
+bp_status bp_choice_report(const bp_spec *spec, bp_report_wish wish, const bp_lender *memory,
                            bp_report *report, bp_error *error) BP_MUST_CHECK;
 
 #endif

@@ -12,6 +12,7 @@
 #define CHAIN_ROUNDS   8    /* times the dynamic programme is solved for one budget */
 #define CHAIN_MISSES   2    /* of these, times that it may find nothing */
 #define CHAIN_CLOSE    500  /* plans that leave less than this part of the budget are near enough */
+#define CHAIN_MORE     10   /* nor where it is slower with this part more than the budget */
 #define CHAIN_NEAR     10   /* it is not tried where all named policies need this part more */
 #define LAYOUT_NEAR    50   /* a plan whose bound is this part above the budget is not laid out */
 #define CHUNK_SHARE    64   /* a shorter chunk must save this part of the arena */
@@ -105,14 +106,18 @@ uint64_t fit_fixed_bytes(const fit_search *s)
     return bytes + bp_size_align(losses, bp_graph_alignment(graph));
 }
 
-/* Whether it matters how well a candidate can be laid out: not where it is slower than the best one
- * and its bound leaves no doubt that it fits. */
+/* Whether it matters how well a candidate can be laid out: not where its bound is beyond the limit,
+ * nor where it is slower than the best one and its bound leaves no doubt that it fits, or another
+ * that fits is between the two. */
 static bool fit_matters(const fit_search *s)
 {
-    const bp_fit_try *best = &s->fit->best;
-    const uint64_t near = s->request->budget - s->request->budget / LAYOUT_NEAR;
-    return !best->fits || s->candidate->report.lower_bound_bytes > near ||
-           step_seconds(s->candidate, &s->request->rates) <= best->seconds;
+    const bp_fit_try *best = &s->fit->best, *next = &s->fit->runner_up;
+    const uint64_t bound = s->candidate->report.lower_bound_bytes;
+    const double seconds = step_seconds(s->candidate, &s->request->rates);
+    const bool near = bound > s->request->budget - s->request->budget / LAYOUT_NEAR;
+    return (s->wish.limit == 0 || bound <= s->wish.limit) &&
+           (!best->fits || seconds <= best->seconds ||
+            (near && (next->batch == 0 || seconds <= next->seconds)));
 }
 
 /* Measures the candidate that was counted: its bound, and a layout where that can matter. */
@@ -216,9 +221,10 @@ bp_status fit_measure(fit_search *s, const bp_spec *spec, bool named_only)
 }
 
 /* The dynamic programme at one number of bytes for a micro-batch; *found says whether it has a
- * schedule. Other bytes may have the same one, of which *out has the plan. */
-static bp_status plan_chain(fit_search *s, const bp_spec *base, uint64_t inner, bp_fit_try *out,
-                            bool *found)
+ * schedule. Other bytes may have the same one, of which *out has the plan; of one that cannot win,
+ * where only a winner is looked for, its bound. */
+static bp_status plan_chain(fit_search *s, const bp_spec *base, uint64_t inner, bool bounded,
+                            bp_fit_try *out, bool *found)
 {
     double seconds = 0.0;
     uint32_t count = 0;
@@ -244,7 +250,7 @@ static bp_status plan_chain(fit_search *s, const bp_spec *base, uint64_t inner, 
     }
     s->schedule = schedule;
     s->need = bp_chain_peak(s->stages + first, stage_count(base) - first, s->trial, count, s->plan);
-    return fit_plan(s, &spec, out);
+    return fit_plan_as(s, &spec, bounded, out);
 }
 
 /* The next number of bytes to try, strictly between `low` and `high`: off goes what the last plan
@@ -277,7 +283,7 @@ bp_status fit_try_chain(fit_search *s, const bp_spec *base, uint64_t budget, uin
     s->compared = false;
     for (int round = 0; round < CHAIN_ROUNDS && high - low > budget / CHAIN_CLOSE; round++) {
         bool found = false;
-        BP_TRY(plan_chain(s, base, inner, &plan, &found));
+        BP_TRY(plan_chain(s, base, inner, enters, &plan, &found));
         if (!found) {
             if (++misses == CHAIN_MISSES) {
                 break;
@@ -321,11 +327,16 @@ static bool too_long(const fit_search *s, const bp_spec *base, bp_policy_kind ki
     return s->request->first && kind == BP_POLICY_MEMORY_POOR && actions > QUICK_ACTIONS;
 }
 
+static bool fit_is_far(const fit_search *s, uint64_t bytes)
+{
+    return bytes > s->request->budget + s->request->budget / CHAIN_NEAR;
+}
+
 /* No schedule needs much less than one that starts from the input each time, nor one that keeps
  * more than the inputs of stages than one that keeps these. */
 static bool fit_is_near(const fit_search *s, const bp_fit_try *candidate)
 {
-    return candidate->arena_bytes <= s->request->budget + s->request->budget / CHAIN_NEAR;
+    return !fit_is_far(s, candidate->arena_bytes);
 }
 
 /* Whether some policy may fit at this micro-batch and chunk, of which one has been planned: those
@@ -333,7 +344,8 @@ static bool fit_is_near(const fit_search *s, const bp_fit_try *candidate)
 static bp_status has_hope(fit_search *s, const bp_spec *base, bool *hope)
 {
     static const bp_policy_kind kinds[] = {BP_POLICY_FULL, BP_POLICY_MEMORY_POOR};
-    const bool shown = !s->smaller && !s->request->first; /* what does not fit */
+    /* what does not fit */
+    const bool shown = !s->smaller && !s->request->first && !s->request->bounds;
     s->hoped_count = 0;
     *hope = shown;
     while (!*hope && s->hoped_count < 2 && fit_fixed_bytes(s) <= s->request->budget &&
@@ -341,7 +353,7 @@ static bp_status has_hope(fit_search *s, const bp_spec *base, bool *hope)
         bp_spec spec = *base;
         bp_fit_try *least = &s->hoped[s->hoped_count];
         spec.policy = (bp_policy){.kind = kinds[s->hoped_count]};
-        BP_TRY(fit_plan(s, &spec, least));
+        BP_TRY(fit_plan_as(s, &spec, s->request->budget > 0, least));
         *hope = fit_is_near(s, least);
         s->hoped_count++;
     }
@@ -370,6 +382,12 @@ static bp_status try_named(fit_search *s, const bp_spec *base, const bp_policy *
     return BP_OK;
 }
 
+/* What the dynamic programme of a micro-batch and chunk has to know of its plans. */
+typedef struct chain_shape {
+    uint64_t fixed;      /* bytes that live all the time */
+    double full_seconds; /* a step of BP_POLICY_FULL; 0: it was not planned */
+} chain_shape;
+
 /* Seconds of the chain that keeps the inputs of stages alone. */
 static double chain_of_full(const bp_chain_stage *stages, uint32_t count)
 {
@@ -381,27 +399,68 @@ static double chain_of_full(const bp_chain_stage *stages, uint32_t count)
     return seconds;
 }
 
-/* Bounds from below what a step of this micro-batch and chunk takes inside the budget: by the
- * dynamic programme with sizes rounded down, and by what all schedules have beside it, which is
- * what the step of BP_POLICY_FULL takes more than its chain. It knows of no transfers and no
- * updates between its actions. */
-static void note_bound(fit_search *s, const bp_spec *base, uint64_t fixed, double full_seconds)
+/* Bounds from below what a step of this micro-batch and chunk takes inside the budget and `more`
+ * bytes: by the dynamic programme with sizes rounded down, and by what all schedules have beside
+ * it, which is what the step of BP_POLICY_FULL takes more than its chain. It knows of no transfers
+ * and no updates between its actions. false: nothing of these shapes fits. */
+static bool chain_bound(fit_search *s, const bp_spec *base, const chain_shape *shape, uint64_t more,
+                        double *bound)
 {
     const uint32_t first = s->candidate->compile.first, count = stage_count(base) - first;
     const bp_chain_stage *stages = s->stages + first;
-    const uint64_t inner = bp_size_sub(s->request->budget, bp_size_add(fixed, stages->input));
+    const uint64_t inner = bp_size_sub(bp_size_add(s->request->budget, more),
+                                       bp_size_add(shape->fixed, stages->input));
     const double k = base->accumulation;
     double seconds = 0.0;
-    const uint64_t room = bp_size_add(inner, 2 * s->excess + BOUND_LEAST);
-    s->unbounded = s->unbounded || !s->compared;
     if (inner == BP_SIZE_INVALID ||
-        bp_chain_bound(stages, count, room, s->plan, s->plan_bytes, &seconds) != BP_OK) {
-        return; /* nothing of these shapes fits */
+        bp_chain_bound(stages, count, inner, s->plan, s->plan_bytes, &seconds) != BP_OK) {
+        return false;
     }
-    const double beside = full_seconds - k * chain_of_full(stages, count);
-    const double bound = k * seconds * (1.0 - BOUND_SLACK) + beside;
-    if (s->fit->bound_seconds == 0.0 || bound < s->fit->bound_seconds) {
+    const double beside = shape->full_seconds - k * chain_of_full(stages, count);
+    *bound = k * seconds * (1.0 - BOUND_SLACK) + beside;
+    return true;
+}
+
+static void note_bound(fit_search *s, const bp_spec *base, const chain_shape *shape)
+{
+    double bound = 0.0;
+    s->unbounded = s->unbounded || !s->compared;
+    if (chain_bound(s, base, shape, 2 * s->excess + BOUND_LEAST, &bound) &&
+        (s->fit->bound_seconds == 0.0 || bound < s->fit->bound_seconds)) {
         s->fit->bound_seconds = bound;
+    }
+}
+
+/* Whether no schedule of these shapes is faster than the best plan, which fits, with more room than
+ * layouts make a difference: none is planned then. */
+static bool chain_is_slower(fit_search *s, const bp_spec *base, const chain_shape *shape)
+{
+    const bp_fit_try *best = &s->fit->best;
+    double bound = 0.0;
+    return best->fits && shape->full_seconds > 0.0 &&
+           chain_bound(s, base, shape, s->request->budget / CHAIN_MORE, &bound) &&
+           bound > best->seconds;
+}
+
+/* Whether a policy with a name is worth a plan. What keeps more than the inputs of stages is not
+ * where these alone do not fit, nor what keeps more than a set that needs far too much; others are
+ * not where keeping the inputs of stages is slower than what fits. What does not fit is shown of
+ * the smallest micro-batch all the same. */
+static bool named_may_win(const fit_search *s, const bp_policy *policy, uint64_t least_selective)
+{
+    const bp_fit_try *full = &s->hoped[0], *best = &s->fit->best;
+    const bool quiet = s->smaller || s->request->first;
+    if (!quiet || s->hoped_count == 0) {
+        return true;
+    }
+    switch (policy->kind) {
+    case BP_POLICY_SELECTIVE:
+        return full->fits && !fit_is_far(s, least_selective);
+    case BP_POLICY_EVERY:
+    case BP_POLICY_SQRT:
+        return !best->fits || full->seconds <= best->seconds;
+    default:
+        return true;
     }
 }
 
@@ -414,11 +473,8 @@ static bp_status try_recomputing(fit_search *s, const bp_spec *base)
     if (!hope) {
         return BP_OK;
     }
-    const bool keeps_little =
-        s->request->first && s->hoped_count > 0 && !fit_is_near(s, &s->hoped[0]);
-    uint64_t fixed = 0;
-    uint64_t least = UINT64_MAX;
-    double full_seconds = 0.0;
+    chain_shape shape = {.fixed = 0};
+    uint64_t least = UINT64_MAX, selective = 0;
     /* Nothing is slower than starting from the input each time. */
     bool poor = true;
     for (size_t i = 1; i < FIT_NAMED; i++) {
@@ -426,23 +482,28 @@ static bp_status try_recomputing(fit_search *s, const bp_spec *base)
         if (!poor || too_long(s, base, fit_named[i].kind)) {
             break;
         }
-        if (keeps_little && fit_named[i].kind == BP_POLICY_SELECTIVE) {
+        if (!named_may_win(s, &fit_named[i], selective)) {
             continue;
         }
         BP_TRY(try_named(s, base, &fit_named[i], &candidate));
         if (enough(s)) {
             return BP_OK;
         }
-        fixed = fit_fixed_bytes(s);
+        shape.fixed = fit_fixed_bytes(s);
         least = candidate.arena_bytes < least ? candidate.arena_bytes : least;
-        full_seconds = fit_named[i].kind == BP_POLICY_FULL ? candidate.seconds : full_seconds;
+        selective = i == 1 ? candidate.arena_bytes : selective; /* that keeps least */
+        shape.full_seconds =
+            fit_named[i].kind == BP_POLICY_FULL ? candidate.seconds : shape.full_seconds;
     }
-    if (poor && least > s->request->budget + s->request->budget / CHAIN_NEAR) {
+    if (poor && fit_is_far(s, least)) {
         return BP_OK;
     }
     BP_TRY(fit_measure(s, base, false));
-    BP_TRY(fit_try_chain(s, base, s->request->budget, fixed, true, &candidate));
-    note_bound(s, base, fixed, full_seconds);
+    if (chain_is_slower(s, base, &shape)) {
+        return BP_OK;
+    }
+    BP_TRY(fit_try_chain(s, base, s->request->budget, shape.fixed, true, &candidate));
+    note_bound(s, base, &shape);
     return BP_OK;
 }
 
@@ -588,30 +649,66 @@ const char *bp_fit_batch_matters(const bp_spec *spec)
                : NULL;
 }
 
+/* The micro-batches that are tried, the largest first. Returns how many there are. */
+static uint32_t fit_batches(const bp_fit_request *request, uint32_t batch[BATCH_SPLITS])
+{
+    const uint32_t given = request->spec.batch, most = request->free_batch ? given : 1;
+    const uint32_t example = bp_fit_example(&request->spec);
+    uint32_t count = 0;
+    for (uint32_t divisor = 1; divisor <= most && count < BATCH_SPLITS; divisor++) {
+        const uint32_t smaller = given / divisor;
+        if (divisor == 1 || (given % divisor == 0 && smaller % example == 0 &&
+                             smaller >= bp_fit_least_batch(&request->spec))) {
+            batch[count++] = smaller;
+        }
+    }
+    return count;
+}
+
+/* Whether the smallest micro-batch is tried before all others: it finds something fast that fits,
+ * so that few plans of the others have to be laid out. Not where the largest keeps everything. */
+static bp_status smallest_first(fit_search *s, uint32_t batches, bool *smallest)
+{
+    bp_fit_try candidate = {.fits = true};
+    if (batches > 2 && !s->request->first && s->request->budget > 0) {
+        BP_TRY(plan_first(s, &s->request->spec, &candidate));
+    }
+    *smallest = !candidate.fits;
+    return BP_OK;
+}
+
 /* Micro-batches from the given one downwards. A smaller one is never faster, so the first that
  * keeps everything ends the search. */
 static bp_status try_batches(fit_search *s)
 {
     bp_spec spec = s->request->spec;
-    uint64_t product = (uint64_t)spec.batch * spec.accumulation;
-    uint32_t most = s->request->free_batch ? spec.batch : 1;
-    const uint32_t example = bp_fit_example(&spec), least = bp_fit_least_batch(&spec);
-    bool whole = false;
-    for (uint32_t divisor = 1, splits = 0; divisor <= most && splits < BATCH_SPLITS; divisor++) {
-        spec.batch = s->request->spec.batch / divisor;
-        if (s->request->spec.batch % divisor != 0 ||
-            (divisor > 1 && (spec.batch % example != 0 || spec.batch < least))) {
-            continue;
-        }
+    const uint64_t product = (uint64_t)spec.batch * spec.accumulation;
+    uint32_t batch[BATCH_SPLITS];
+    const uint32_t count = fit_batches(s->request, batch);
+    bool smallest = false, whole = false;
+    BP_TRY(smallest_first(s, count, &smallest));
+    for (uint32_t i = 0; i < count && !whole && !enough(s); i++) {
+        const uint32_t at = !smallest ? i : i == 0 ? count - 1 : i - 1;
+        spec.batch = batch[at];
         spec.accumulation = (uint32_t)(product / spec.batch);
-        s->smaller = s->request->free_batch && spec.batch > least;
+        s->smaller = s->request->free_batch && spec.batch > bp_fit_least_batch(&spec);
         BP_TRY(try_sequence_chunks(s, &spec, &whole));
-        splits++;
-        if (whole || enough(s)) {
-            break;
-        }
+        whole = whole && !(smallest && i == 0);
     }
     return BP_OK;
+}
+
+/* The record in the order of micro-batches, the largest first. */
+static void sort_tried(bp_fit *fit)
+{
+    for (uint32_t i = 1; i < fit->tried_count; i++) {
+        const bp_fit_try one = fit->tried[i];
+        uint32_t at = i;
+        for (; at > 0 && fit->tried[at - 1].batch < one.batch; at--) {
+            fit->tried[at] = fit->tried[at - 1];
+        }
+        fit->tried[at] = one;
+    }
 }
 
 /* What a plan that fits undercuts is no bound. Where everything is kept nothing was measured. */
@@ -684,6 +781,7 @@ bp_status bp_fit_run(const bp_fit_request *request, void *memory, uint64_t bytes
     BP_TRY(fit_search_init(&s, memory, bytes));
     s.wish = fit_wish(request);
     BP_TRY(try_batches(&s));
+    sort_tried(fit);
     finish_bound(&s);
     fill_spec(&s);
     BP_TRY(lay_out_least(&s));

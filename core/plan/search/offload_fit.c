@@ -181,13 +181,15 @@ static bp_status offload_moves(const offload_work *w, const bp_spec *spec, uint6
     return BP_OK;
 }
 
+/* Whether a spec fits is all that is asked of what fits. */
 static bp_status offload_arena(const offload_work *w, const bp_spec *spec, uint64_t *arena)
 {
+    const bp_report_wish wish = {.limit = w->budget, .enough = w->budget};
     bp_report report;
     if (w->watch != NULL) {
         w->watch();
     }
-    BP_TRY(bp_choice_report(spec, w->budget, w->memory, &report, w->error));
+    BP_TRY(bp_choice_report(spec, wish, w->memory, &report, w->error));
     *arena = report.arena_bytes;
     return BP_OK;
 }

@@ -53,7 +53,7 @@ static bp_status share_most(const bp_spec *given, void (*watch)(void), const bp_
         if (watch != NULL) {
             watch();
         }
-        BP_TRY(bp_choice_report(&spec, 0, memory, &report, error));
+        BP_TRY(bp_choice_report(&spec, (bp_report_wish){.limit = 0}, memory, &report, error));
         if (report.arena_bytes > *most) {
             *rank = spec.rank;
             *most = report.arena_bytes;

@@ -158,7 +158,8 @@ bp_status dry_run_arena(const bp_spec *spec, uint64_t limit, uint64_t *arena_byt
 bp_status dry_run_report(const bp_spec *spec, uint64_t limit, bp_report *report, bp_error *error)
 {
     dry_run_advance();
-    const bp_status status = bp_choice_report(spec, limit, &dry_run_lender, report, error);
+    const bp_report_wish wish = {.limit = limit};
+    const bp_status status = bp_choice_report(spec, wish, &dry_run_lender, report, error);
     watch_open = 0;
     return status;
 }
