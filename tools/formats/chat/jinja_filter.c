@@ -73,7 +73,10 @@ static bp_status filter_length(bp_jinja_room *room, const bp_jinja_value *x,
     case BP_JINJA_LIST:
     case BP_JINJA_UNDEFINED:
         *to = bp_jinja_int(x->count);
-        return BP_OK;
+        return !x->generator
+                   ? BP_OK
+                   : bp_jinja_refuse(room->error, "the length of a generator is asked for",
+                                     "| list makes it a list");
     case BP_JINJA_DICT:
         *to = bp_jinja_int(x->is.dict->count);
         return BP_OK;
@@ -137,7 +140,7 @@ static bp_status filter_list(bp_jinja_room *room, const bp_jinja_value *x,
 {
     (void)arguments;
     BP_TRY(bp_jinja_parts(room, x, to));
-    to->tuple = false;
+    to->tuple = to->generator = to->range = false;
     return BP_OK;
 }
 
@@ -147,6 +150,10 @@ static bp_status filter_end(bp_jinja_room *room, const bp_jinja_value *x,
 {
     bp_jinja_value parts;
     BP_TRY(bp_jinja_parts(room, x, &parts));
+    if (parts.generator && arguments->way != 0) {
+        return bp_jinja_refuse(room->error, "the last of a generator is asked for",
+                               "| list makes it a list");
+    }
     *to = parts.count > 0 ? parts.is.items[arguments->way != 0 ? parts.count - 1 : 0]
                           : bp_jinja_undefined(NULL);
     return BP_OK;
@@ -566,7 +573,10 @@ static bp_status filter_indent(bp_jinja_room *room, const bp_jinja_value *x,
         return bp_jinja_refuse(room->error, "indent takes a width below 64", NULL);
     }
     const size_t width = given != NULL ? (size_t)given->is.i64 : 4;
-    BP_TRY(text_of(room, x, &text));
+    if (x->kind != BP_JINJA_STRING) {
+        return bp_jinja_refuse(room->error, "indent takes a string", NULL);
+    }
+    text = *x;
     for (uint32_t i = 0; i < text.count; i++) {
         lines += text.is.text[i] == '\n' ? 1 : 0;
     }
@@ -678,6 +688,14 @@ static const filter_row filters[] = {
     {"sort", filter_sort, 0, "reverse case_sensitive attribute "},
 };
 
+/* Whether a filter gives out one by one what it makes of x, as jinja2's generators do. */
+static bool filter_generates(const filter_row *row, const bp_jinja_value *x)
+{
+    const bool all = row->each == NULL || row->each == filter_choose ||
+                     row->each == filter_unique || row->each == filter_items;
+    return all || (row->each == filter_reverse && x->kind == BP_JINJA_LIST && !x->generator);
+}
+
 static const filter_row *filter_find(const char *name, size_t length)
 {
     for (size_t i = 0; i < sizeof filters / sizeof filters[0]; i++) {
@@ -760,5 +778,7 @@ bp_status bp_jinja_filter(bp_jinja_room *room, const bp_jinja_value *x, const bp
     BP_TRY(filter_check(room, row, arguments));
     bp_jinja_arguments all = *arguments;
     all.way = row->way;
-    return (row->each != NULL ? row->each : filter_map)(room, x, &all, to);
+    BP_TRY((row->each != NULL ? row->each : filter_map)(room, x, &all, to));
+    to->generator = filter_generates(row, x);
+    return BP_OK;
 }

@@ -105,6 +105,7 @@ static bp_status call_range(bp_jinja_room *room, const bp_jinja_arguments *argum
     for (int64_t i = 0; i < count; i++) {
         items[i] = bp_jinja_int(bounds[0] + i * step);
     }
+    to->range = true;
     return BP_OK;
 }
 

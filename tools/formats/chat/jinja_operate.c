@@ -233,7 +233,8 @@ bp_status bp_jinja_operate(bp_jinja_room *room, bp_jinja_op op, const bp_jinja_v
     if (op == BP_JINJA_ADD && a->kind == BP_JINJA_STRING && b->kind == BP_JINJA_STRING) {
         return bp_jinja_join(room, a, b, to);
     }
-    if (op == BP_JINJA_ADD && a->kind == BP_JINJA_LIST && b->kind == BP_JINJA_LIST) {
+    if (op == BP_JINJA_ADD && a->kind == BP_JINJA_LIST && b->kind == BP_JINJA_LIST &&
+        !a->generator && !b->generator) {
         return operate_lists(room, a, b, to);
     }
     if (op == BP_JINJA_MULTIPLY && a->kind == BP_JINJA_STRING && b->kind == BP_JINJA_INT) {
@@ -257,6 +258,9 @@ bp_status bp_jinja_index(bp_jinja_room *room, const bp_jinja_value *x, const bp_
         index->kind == BP_JINJA_STRING) {
         const bp_jinja_value *found = bp_jinja_dict_get(x->is.dict, index->is.text, index->count);
         *to = found != NULL ? *found : *to;
+        return BP_OK;
+    }
+    if (x->kind == BP_JINJA_LIST && x->generator) {
         return BP_OK;
     }
     if (index->kind != BP_JINJA_INT || (x->kind != BP_JINJA_LIST && x->kind != BP_JINJA_STRING)) {
@@ -304,7 +308,8 @@ bp_status bp_jinja_slice(bp_jinja_room *room, const bp_jinja_value *x,
     int64_t end;
     const bool string = x->kind == BP_JINJA_STRING;
     const int64_t step = bounds[2].kind == BP_JINJA_INT ? bounds[2].is.i64 : 1;
-    if (string ? step != 1 : x->kind != BP_JINJA_LIST || (step != 1 && step != -1)) {
+    if (string ? step != 1
+               : x->kind != BP_JINJA_LIST || x->generator || (step != 1 && step != -1)) {
         return bp_jinja_refuse(
             room->error, "slices are there of lists, by steps of 1 and -1, and of strings", NULL);
     }

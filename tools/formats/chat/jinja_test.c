@@ -120,8 +120,9 @@ static bool test_alone(const bp_jinja_value *x, test_kind kind)
     case TEST_MAPPING:
         return x->kind == BP_JINJA_DICT;
     case TEST_ITERABLE:
-    case TEST_SEQUENCE:
         return parts;
+    case TEST_SEQUENCE:
+        return parts && !(x->kind == BP_JINJA_LIST && x->generator);
     default:                                                               /* TEST_CALLABLE */
         return x->kind == BP_JINJA_MACRO || x->kind == BP_JINJA_UNDEFINED; /* so Jinja has it */
     }

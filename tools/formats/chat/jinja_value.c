@@ -154,7 +154,7 @@ bool bp_jinja_true(const bp_jinja_value *value)
         return value->is.real < 0 || value->is.real > 0;
     case BP_JINJA_STRING:
     case BP_JINJA_LIST:
-        return value->count > 0;
+        return value->count > 0 || value->generator;
     case BP_JINJA_DICT:
         return value->is.dict->count > 0;
     default:

@@ -32,6 +32,9 @@ typedef struct bp_jinja_dict bp_jinja_dict;
 struct bp_jinja_value {
     uint8_t kind;   /* bp_jinja_kind */
     bool tuple;     /* LIST: written with parentheses */
+    bool generator; /* LIST: what a filter gives out one by one: always true, without a length,
+                       elements by number or a written form, until it is made a list */
+    bool range;     /* LIST: of numbers, which is not written as a list is */
     uint32_t count; /* STRING: bytes; LIST: elements */
     union {
         bool truth;

@@ -154,6 +154,10 @@ static bp_status write_value(writing *w, const bp_jinja_value *value, bool insid
     if (!list && value->kind != BP_JINJA_DICT) {
         return write_flat(w, value, inside);
     }
+    if (list && (value->generator || value->range)) {
+        return bp_jinja_refuse(w->error, "a generator or a range cannot be written",
+                               "| list makes it a list");
+    }
     if (w->depth == BP_JINJA_DEPTH) {
         return bp_jinja_refuse(w->error, "lists or mappings lie too deep in one another", NULL);
     }
