@@ -24,6 +24,18 @@ check $? "events are sentences" "$out"
 tail -2 "$work/run/events.jsonl" | grep -q '"event":"progress".*"step":4,"total":4'
 check $? "its events know where it is" "$(tail -2 "$work/run/events.jsonl")"
 
+# With --json a run is an object, of several each one, and what is no run says so.
+run watch "$work/run" "$work" --json
+python3 - "$work/.out" <<'END'
+import json, sys
+run, other = map(json.loads, open(sys.argv[1]))
+assert run["state"] == "complete" and run["step"] == run["total_steps"] == 4 and run["resumes"] == 1 and run["exit_code"] == 0, run
+assert other["state"] == "no run" and set(other) == {"directory", "state"}, other
+assert {"loss", "eval_loss", "lr", "grad_norm", "tokens_per_second", "seconds_left", "saves", "metrics"} <= set(run), run
+END
+check $? "watch --json" "$out$err"
+expect 4 'no record.jsonl' watch "$work" --json
+
 # Images and rows of numbers are samples.
 printf '{"model_type": "mlp", "input_size": 2, "hidden_sizes": [3], "num_labels": 2}\n' >"$work/config.json"
 mkdir "$work/net" && mv "$work/config.json" "$work/net"

@@ -293,11 +293,67 @@ static void watch_table(const watch_row *rows, uint32_t count)
     }
 }
 
+/* --json: a run as an object on a line of its own; what is not known is null, NULL no run. */
+static void watch_object(const run_view *v, const char *directory)
+{
+    output out;
+    output_begin(&out, stdout);
+    json_begin(&out);
+    json_text(&out, "directory", directory);
+    json_text(&out, "state",
+              v == NULL ? "no run" : watch_state(v, (double)time(NULL) - v->updated));
+    if (v != NULL) {
+        json_real(&out, "exit_code", v->code >= 0 ? v->code : (double)NAN, 9);
+        json_count(&out, "step", v->steps);
+        json_count(&out, "total_steps", v->total);
+        json_real(&out, "loss", view_last(&v->curves[VIEW_LOSS]), 9);
+        json_real(&out, "eval_loss", view_last(&v->curves[VIEW_EVAL]), 9);
+        json_open(&out, "metrics");
+        for (uint32_t i = 0; i < v->metric_count; i++) {
+            json_real(&out, v->metrics[i].name, view_last(&v->metrics[i].curve), 9);
+        }
+        json_close(&out);
+        json_real(&out, "grad_norm", view_last(&v->curves[VIEW_NORM]), 9);
+        json_real(&out, "lr", view_last(&v->curves[VIEW_RATE]), 9);
+        json_real(&out, v->by_samples ? "samples_per_second" : "tokens_per_second",
+                  view_last(&v->curves[VIEW_SPEED]), 9);
+        json_real(&out, "seconds_left", v->left >= 0 ? v->left : (double)NAN, 9);
+        json_count(&out, "saves", v->saves);
+        json_count(&out, "saved_step", v->saved);
+        json_count(&out, "failed_saves", v->save_failures);
+        json_count(&out, "anomalies", v->anomalies);
+        json_count(&out, "resumes", v->resumes);
+    }
+    json_end(&out);
+    output_end(&out);
+}
+
+/* An object for each directory. The exit code is that of the first that is no run where none is. */
+static int watch_objects(const settings *set, run_view *view, bool *runs)
+{
+    bp_error first = {.code = BP_OK};
+    uint32_t found = 0;
+    *runs = false;
+    for (uint32_t i = 0; i < set->words.count; i++) {
+        bp_error error = {.code = BP_OK};
+        const bool is = run_view_read(view, set->words.item[i], i == 0 ? &first : &error) == BP_OK;
+        if (is || set->words.count > 1) {
+            watch_object(is ? view : NULL, set->words.item[i]);
+        }
+        *runs = *runs || (is && view->code < 0);
+        found += is ? 1 : 0;
+    }
+    return found > 0 ? 0 : report_status(first.code, &first);
+}
+
 /* One look: a run by itself, or a table; whether there is something to wait for. The exit code. */
 static int watch_look(const settings *set, watch_row *rows, bool clear, bool *runs)
 {
     static run_view view; /* large */
     bp_error error = {.code = BP_OK};
+    if (set->json) {
+        return watch_objects(set, &view, runs);
+    }
     if (set->words.count > 1 && watch_rows(set, &view, rows, runs) > 0) {
         fputs(clear ? "\033[H\033[J" : "", stdout);
         watch_table(rows, set->words.count);
