@@ -158,8 +158,8 @@ bp_status bp_trainer_initialize(bp_trainer *trainer) BP_MUST_CHECK;
 void *bp_trainer_column(const bp_trainer *trainer, uint32_t input);
 
 /* One optimizer step. A batch without targets is counted and changes nothing. BP_ERR_USAGE: a
- * column is missing, there is no micro-batch or more than the plan's, or the weight is no finite
- * number from 0; BP_ERR_DATA: an integer
+ * column is missing, there is no micro-batch or more than the plan's, or the weight is no number
+ * from 0 to below 2^32; BP_ERR_DATA: an integer
  * that is not below its input's, as a token beyond the vocabulary or a class beyond the classes, or
  * a number that is not finite. Nothing has changed then. */
 bp_status bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
@@ -167,7 +167,8 @@ bp_status bp_trainer_step(bp_trainer *trainer, const bp_trainer_batch *batch,
 
 /* *loss becomes the sum of the losses of one run of the evaluation, (evaluated, elements) of each
  * input, without dropout; divided by the targets it is the loss. Changes no state. BP_ERR_USAGE:
- * the plan has no evaluation (it was made without evaluation data); else as a step. */
+ * the plan has no evaluation (it was made without evaluation data); else as a step, but that the
+ * weight is read of vectors of texts alone. */
 bp_status bp_trainer_evaluate(bp_trainer *trainer, const bp_trainer_batch *batch,
                               double *loss) BP_MUST_CHECK;
 

@@ -209,16 +209,25 @@ static void batches_that_the_plan_does_not_have(void **state)
 static void weights_that_are_no_numbers(void **state)
 {
     (void)state;
-    static const double wrong[] = {-1.0, (double)INFINITY, -(double)INFINITY, (double)NAN};
+    static const double wrong[] = {-1.0, (double)INFINITY, -(double)INFINITY, (double)NAN,
+                                   1e30, 4294967296.0};
     int32_t column[MICROS * SAMPLES * IDS] = {0};
     const bp_trainer_plan made = walked_plan(true, false);
+    bp_trainer_plan compared = made;
     bp_trainer trainer;
     bp_trainer_outcome outcome;
+    compared.texts = 2;
+    compared.count[BP_TRAINER_EVALUATE] = 1;
     assert_int_equal(bp_trainer_open(&trainer, &made, walked, sizeof walked), BP_OK);
     for (uint32_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         const bp_trainer_batch batch = {{column, column, column}, 1, wrong[i]};
         assert_int_equal(bp_trainer_step(&trainer, &batch, &outcome), BP_ERR_USAGE);
         assert_int_equal(trainer.steps, 0);
+        /* An evaluation reads it where samples are compared: as many as it says are there. */
+        double loss = 0.0;
+        trainer.plan = &compared;
+        assert_int_equal(bp_trainer_evaluate(&trainer, &batch, &loss), BP_ERR_USAGE);
+        trainer.plan = &made;
     }
 }
 
