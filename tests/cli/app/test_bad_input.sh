@@ -141,6 +141,9 @@ check $? "a trained model's configuration has both" "$err"
 
 # Generation.
 expect 2 'give one of --prompt and --prompt-ids' generate --model "$work/good"
+expect 2 'give --prompt or --prompt-ids, not both' generate --model "$work/good" --prompt x --prompt-ids 3
+! grep -q '^try:' <<<"$err"
+check $? "a command that would fail again is not proposed" "$err"
 expect 2 'the prompt is empty' generate --model "$work/good" --prompt ''
 expect 2 'longer than the model.s n_positions: found 65, expected at most 64' \
     generate --model "$work/good" --prompt x --max-new-tokens 64

@@ -21,6 +21,13 @@ for ((i = 0; i < 6; i++)); do
 done >"$work/chat.jsonl"
 tiny=(--model tiny --max-seq-length 64)
 
+# A limit is said as one.
+for label in 3 -1; do
+    printf '{"text": "a", "label": 0}\n{"text": "b", "label": %d}\n' "$label" >"$work/classes.jsonl"
+    bad "classes.jsonl:2: the label is no class of the model: found $label, expected at $([[ $label -lt 0 ]] && echo least 0 || echo most 2)\$" \
+        --model tiny-bert --task classification --num-labels 3 --data "$work/classes.jsonl" --max-seq-length 16
+done
+
 # Templates: of those whose text does not end the line is told, of those that would compute without end the row.
 while IFS='|' read -r pattern template; do
     printf '{# a template #}\n%s\n' "$template" >"$work/template"
@@ -105,7 +112,7 @@ while IFS='|' read -r change pattern; do
 done <<'END2'
 3s/^[0-9.]*,//|.*found 192, expected 193
 3s/^[0-9.]*,/abc,/|the field is not a number
-3s/,[0-9]*$/,9/|the label is no class of the model: found 9, expected 2
+3s/,[0-9]*$/,9/|the label is no class of the model: found 9, expected at most 2
 END2
 # array SHAPE BYTES FILE: an array of bytes.
 array() {

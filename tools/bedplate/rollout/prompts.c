@@ -248,8 +248,8 @@ static bp_status prompts_line(prompts_pass *pass, uint64_t from, uint64_t *next)
     *next = end + 1;
     pass->length = 0;
     if (end - from > ROLLOUT_LINE_MAX) {
-        return bp_data_refuse_numbers(&pass->reader, "the line is longer than a row may be",
-                                      (int64_t)(end - from), ROLLOUT_LINE_MAX);
+        return bp_data_refuse_most(&pass->reader, "the line is longer than a row may be",
+                                   (int64_t)(end - from), ROLLOUT_LINE_MAX);
     }
     while (from < end) {
         const unsigned char *bytes;

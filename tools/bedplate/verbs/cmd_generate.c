@@ -250,7 +250,9 @@ static bp_status read_prompt(generation *g)
     const settings *set = g->s.set;
     if ((set->prompt == NULL) == (set->prompt_ids == NULL)) {
         return bp_error_mend(&g->s.error, BP_ERR_USAGE, where,
-                             "give one of --prompt and --prompt-ids", "--prompt", BP_MEND_PROMPT);
+                             set->prompt != NULL ? "give --prompt or --prompt-ids, not both"
+                                                 : "give one of --prompt and --prompt-ids",
+                             "--prompt", set->prompt != NULL ? BP_MEND_NONE : BP_MEND_PROMPT);
     }
     BP_TRY(text_stream_check(&set->stops, &g->s.error));
     BP_TRY(set->prompt != NULL ? text_prompt(g) : ids_prompt(g));

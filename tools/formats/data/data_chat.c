@@ -152,8 +152,8 @@ static bp_status put_conversation(bp_chat_maker *m)
         }
     }
     if (count > BP_CHAT_TEXT) {
-        return bp_data_refuse_numbers(&m->reader, "the conversation has more tokens than can be",
-                                      (int64_t)count, BP_CHAT_TEXT);
+        return bp_data_refuse_most(&m->reader, "the conversation has more tokens than can be",
+                                   (int64_t)count, BP_CHAT_TEXT);
     }
     BP_TRY(mark_ids(m, m->room.ids, count, &learned));
     if (learned == 0) {

@@ -121,8 +121,12 @@ static bp_status class_in_range(const bp_documents *documents, bp_data_reader *r
                                 int64_t number, uint64_t *class)
 {
     if (number < 0 || number >= (int64_t)documents->classes) {
-        return bp_data_refuse_numbers(reader, "the label is no class of the model", number,
-                                      (int64_t)documents->classes - 1);
+        bp_status status =
+            bp_error_limit(reader->error, BP_ERR_DATA, "data", "the label is no class of the model",
+                           "", number, number < 0 ? BP_LIMIT_LEAST : BP_LIMIT_MOST,
+                           number < 0 ? 0 : (int64_t)documents->classes - 1);
+        bp_data_name_position(reader);
+        return status;
     }
     *class = (uint64_t)number;
     return BP_OK;

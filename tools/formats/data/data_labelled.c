@@ -56,8 +56,8 @@ static bp_status read_names(labelled *t, fields *f)
     }
     t->columns = columns->count;
     if (t->columns > COLUMNS_MAX) {
-        return bp_data_refuse_numbers(t->table.reader, "the table has more columns than can be",
-                                      t->columns, COLUMNS_MAX);
+        return bp_data_refuse_most(t->table.reader, "the table has more columns than can be",
+                                   t->columns, COLUMNS_MAX);
     }
     return bp_row_columns_end(columns, t->table.reader);
 }

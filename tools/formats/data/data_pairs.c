@@ -56,8 +56,8 @@ static bp_status encode_pair(bp_chat_maker *m, const pair_text *text, bool chats
         }
     }
     if (count > BP_CHAT_TEXT - 1) {
-        return bp_data_refuse_numbers(&m->reader, "the row has more tokens than can be",
-                                      (int64_t)count, BP_CHAT_TEXT - 1);
+        return bp_data_refuse_most(&m->reader, "the row has more tokens than can be",
+                                   (int64_t)count, BP_CHAT_TEXT - 1);
     }
     if (ends && work->end_token >= 0 &&
         (count == 0 || (int64_t)to->ids[count - 1] != work->end_token)) {

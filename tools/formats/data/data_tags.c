@@ -101,8 +101,8 @@ static bp_status put_pieces(tags_maker *m, bp_data_reader *reader, const uint32_
                             size_t count, uint32_t first, uint32_t later)
 {
     if (count > BP_TAGS_PIECES - m->pieces) {
-        return bp_data_refuse_numbers(reader, "the sentence has more tokens than can be",
-                                      (int64_t)(m->pieces + count), BP_TAGS_PIECES);
+        return bp_data_refuse_most(reader, "the sentence has more tokens than can be",
+                                   (int64_t)(m->pieces + count), BP_TAGS_PIECES);
     }
     for (size_t i = 0; i < count; i++) {
         m->room.labels[m->pieces++] = i == 0 ? first : later;
@@ -126,8 +126,8 @@ static bp_status put_word(tags_maker *m, bp_data_reader *reader, const bp_senten
     bp_tags_word(work->encoder, word, s->words.at[i + 1] - s->words.at[i], m->room.ids, BP_TAGS_IDS,
                  &count);
     if (count > BP_TAGS_IDS) {
-        return bp_data_refuse_numbers(reader, "a word has more tokens than can be", (int64_t)count,
-                                      BP_TAGS_IDS);
+        return bp_data_refuse_most(reader, "a word has more tokens than can be", (int64_t)count,
+                                   BP_TAGS_IDS);
     }
     return put_pieces(m, reader, m->room.ids, count, first, later);
 }

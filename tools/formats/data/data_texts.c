@@ -291,8 +291,8 @@ typedef struct texts_table {
 static bp_status table_name(texts_table *t, const char *name, size_t length)
 {
     if (t->columns == COLUMNS_MAX) {
-        return bp_data_refuse_numbers(t->table.reader, "the table has more columns than can be",
-                                      COLUMNS_MAX + 1, COLUMNS_MAX);
+        return bp_data_refuse_most(t->table.reader, "the table has more columns than can be",
+                                   COLUMNS_MAX + 1, COLUMNS_MAX);
     }
     const uint32_t meaning =
         length < COLUMN_BYTES ? texts_meaning(t->documents, name, length) : PASSED_OVER;

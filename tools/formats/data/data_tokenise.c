@@ -389,10 +389,10 @@ static bp_status end(void *user, uint64_t label)
     BP_TRY(close_document(m));
     const uint64_t text = m->example.count - m->example.prompt - 1; /* learned tokens */
     if (m->work->hears && text > m->work->longest) {
-        return bp_data_refuse_numbers(&m->reader,
-                                      "the text has more tokens than the model's "
-                                      "max_target_positions",
-                                      bp_size_signed(text), bp_size_signed(m->work->longest));
+        return bp_data_refuse_most(&m->reader,
+                                   "the text has more tokens than the model's "
+                                   "max_target_positions",
+                                   bp_size_signed(text), bp_size_signed(m->work->longest));
     }
     m->work->documents++;
     if (m->documents.form == BP_FORM_TEXT) {

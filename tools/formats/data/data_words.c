@@ -30,12 +30,12 @@ static bp_status list_add(reading *r, bp_word_list *list, const char *text, size
 {
     uint32_t *end = &list->at[list->count + 1];
     if (list->count == BP_WORDS_MAX) {
-        return bp_data_refuse_numbers(r->reader, "the sentence has more words than can be",
-                                      (int64_t)list->count + 1, BP_WORDS_MAX);
+        return bp_data_refuse_most(r->reader, "the sentence has more words than can be",
+                                   (int64_t)list->count + 1, BP_WORDS_MAX);
     }
     if (length > BP_WORDS_TEXT - *end) {
-        return bp_data_refuse_numbers(r->reader, "the sentence has more bytes than can be",
-                                      (int64_t)(*end + length), BP_WORDS_TEXT);
+        return bp_data_refuse_most(r->reader, "the sentence has more bytes than can be",
+                                   (int64_t)(*end + length), BP_WORDS_TEXT);
     }
     memcpy(list->text + *end, text, length);
     *end += (uint32_t)length;

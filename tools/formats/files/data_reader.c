@@ -130,3 +130,11 @@ bp_status bp_data_refuse_numbers(bp_data_reader *reader, const char *text, int64
     bp_data_name_position(reader);
     return status;
 }
+
+bp_status bp_data_refuse_most(bp_data_reader *reader, const char *text, int64_t found, int64_t most)
+{
+    bp_status status =
+        bp_error_limit(reader->error, BP_ERR_DATA, where, text, "", found, BP_LIMIT_MOST, most);
+    bp_data_name_position(reader);
+    return status;
+}

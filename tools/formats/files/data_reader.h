@@ -42,12 +42,14 @@ bp_status bp_data_mark(bp_data_reader *reader, uint64_t *bytes) BP_MUST_CHECK;
 /* Puts "FILE: line N" before the name of the error that is recorded. */
 void bp_data_name_position(bp_data_reader *reader);
 
-/* Records `text` as BP_ERR_DATA at the present line; with the word that was found, or with two
- * numbers. */
+/* Records `text` as BP_ERR_DATA at the present line; with the word that was found, with two
+ * numbers, or with one that is beyond the most that may be. */
 bp_status bp_data_refuse(bp_data_reader *reader, const char *text) BP_MUST_CHECK;
 bp_status bp_data_refuse_word(bp_data_reader *reader, const char *text, const char *word,
                               size_t length) BP_MUST_CHECK;
 bp_status bp_data_refuse_numbers(bp_data_reader *reader, const char *text, int64_t found,
                                  int64_t wanted) BP_MUST_CHECK;
+bp_status bp_data_refuse_most(bp_data_reader *reader, const char *text, int64_t found,
+                              int64_t most) BP_MUST_CHECK;
 
 #endif
