@@ -331,7 +331,7 @@ class_17_indices() {
     refused "ids.bin: a token id is not below" eval --model tiny --data "$work/ids.bin" --max-seq-length 8
     refused 'not below the model.s vocabulary: found 256' generate --model tiny --prompt-ids 1,256
     refused 'not below the model.s vocabulary: found -1' generate --model tiny --prompt-ids 1,-1
-    rows ':2: the label is no class of the model: found 2, expected 1' '1\tgood\n2\tbad\n'
+    rows ':2: the label is no class of the model: found 2, expected at most 1' '1\tgood\n2\tbad\n'
     # A tokenizer whose vocabulary is larger than the model's.
     mkdir "$work/large"
     {

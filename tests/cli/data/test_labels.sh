@@ -38,7 +38,7 @@ printf 'label\ttext\n1\tgood\nnever\tbad\n' >"$work/word.tsv"
 expect 4 'word.tsv:3: the label is neither a number nor.*found never, expected one of its classes' train "${common[@]}" \
     --data "$work/word.tsv" --output-dir "$work/x"
 printf 'label\ttext\n1\tgood\n7\tbad\n' >"$work/range.tsv"
-expect 4 'range.tsv:3: the label is no class of the model: found 7, expected 1' train "${common[@]}" --num-labels 2 \
+expect 4 'range.tsv:3: the label is no class of the model: found 7, expected at most 1' train "${common[@]}" --num-labels 2 \
     --data "$work/range.tsv" --output-dir "$work/x"
 printf 'label\ttext\tlabel\n1\tgood\t0\n' >"$work/two.tsv"
 expect 4 'two.tsv:1: the table has two columns that could be the label' train "${common[@]}" \
@@ -150,7 +150,7 @@ bad() {
     printf "$2" >"$work/$1"
     expect 4 "$3" train "${common[@]}" --data "$work/$1" --output-dir "$work/x" "${@:4}"
 }
-bad bad.tsv '1\tgood\n2\tbetter\n' 'bad.tsv:2: the label is no class of the model: found 2, expected 1' --num-labels 2
+bad bad.tsv '1\tgood\n2\tbetter\n' 'bad.tsv:2: the label is no class of the model: found 2, expected at most 1' --num-labels 2
 bad bad.tsv '1\tgood\n-1\tbad\n' 'bad.tsv:2: the label is no class of the model: found -1'
 bad bad.tsv '1\tgood\ntwo\tbad\n' 'bad.tsv:2: the label is neither a number nor'
 bad bad.tsv '1\tgood\n\n1\n' 'bad.tsv:3: the row has another number of fields: found 1, expected 2'

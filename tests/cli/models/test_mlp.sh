@@ -92,7 +92,7 @@ bad bad.csv '1,2,3,4,0\n1,2,3,0\n' 'bad.csv:2: the row has another number of fie
 bad bad.csv '1,2,3,4,5,0\n' 'bad.csv:1: the row has another number of fields.*found 6, expected 5'
 bad bad.csv '1,2,3,4,0\n1,2,x,4,0\n' 'bad.csv:2: the field is not a number'
 bad bad.csv '1,2,3,4,0\n1,2,1e39,4,0\n' 'bad.csv:2: a number is not finite'
-bad bad.csv '1,2,3,4,0\n1,2,3,4,3\n' 'bad.csv:2: the label is no class of the model: found 3, expected 2'
+bad bad.csv '1,2,3,4,0\n1,2,3,4,3\n' 'bad.csv:2: the label is no class of the model: found 3, expected at most 2'
 bad bad.csv '1,2,3,4,0\n1,2,3,4,one\n' 'bad.csv:2: the label is neither a number'
 bad bad.csv '1,2,3,4,0 3\n' 'bad.csv:1: the label is no class' --task multi-label-classification
 bad bad.csv 'a,b,c,d,label\n' 'bad.csv: .*no row'
