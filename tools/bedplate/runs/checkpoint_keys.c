@@ -66,8 +66,8 @@ static bp_status checkpoint_keys_paths(const char *name, const path_list *list, 
     return BP_OK;
 }
 
-static bp_status option_text(const option *which, const settings *set,
-                             char value[BP_STORE_PATH_MAX])
+static bp_status checkpoint_keys_text(const option *which, const settings *set,
+                                      char value[BP_STORE_PATH_MAX])
 {
     bp_text text;
     bp_text_init(&text, NULL, NULL, value, BP_STORE_PATH_MAX);
@@ -77,7 +77,7 @@ static bp_status option_text(const option *which, const settings *set,
 
 /* Whether a checkpoint keeps an option as its value: one of training alone, and no list of files.
  */
-static bool keeps(const option *which)
+static bool checkpoint_keys_keep(const option *which)
 {
     const bool meta = (which->commands & COMMAND_ARENA) != 0; /* every command takes it */
     return (which->commands & COMMAND_TRAIN) != 0 && !meta && which->kind != OPTION_PATHS;
@@ -90,8 +90,8 @@ bp_status checkpoint_keys_check(const settings *set, bp_error *error)
     BP_TRY(checkpoint_keys_paths("data", &set->data, error));
     BP_TRY(checkpoint_keys_paths("eval-data", &set->eval_data, error));
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
-        if (keeps(which)) {
-            BP_TRY(option_text(which, set, value));
+        if (checkpoint_keys_keep(which)) {
+            BP_TRY(checkpoint_keys_text(which, set, value));
             BP_TRY(checkpoint_keys_utf8(which->name, value, error));
         }
     }
@@ -121,7 +121,7 @@ static bp_status checkpoint_keys_add(pool *p, const char *prefix, const char *na
 static bp_status add_option(pool *p, const option *which, const settings *set)
 {
     char value[BP_STORE_PATH_MAX];
-    BP_TRY(option_text(which, set, value));
+    BP_TRY(checkpoint_keys_text(which, set, value));
     return checkpoint_keys_add(p, which->result ? result_prefix : "run.", which->name, value);
 }
 
@@ -330,7 +330,8 @@ bp_status checkpoint_keys_fill(checkpoint *c, const checkpoint_facts *facts)
     BP_TRY(add_origin(&p));
     const option *which;
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
-        if (keeps(which) && strcmp(which->name, "model") != 0 && !is_of_ranks(which->name)) {
+        if (checkpoint_keys_keep(which) && strcmp(which->name, "model") != 0 &&
+            !is_of_ranks(which->name)) {
             BP_TRY(add_option(&p, which, &set));
         }
     }
