@@ -6,11 +6,12 @@
 
 #include "core/plan/spec.h"
 
-/* hidden_act: gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, relu, relu2. */
+/* hidden_act: gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, relu, quick_gelu, relu2. */
 typedef enum bp_hidden_act {
     BP_HIDDEN_GELU,      /* by the error function */
     BP_HIDDEN_GELU_TANH, /* the tanh form, and so are all that is not named */
     BP_HIDDEN_RELU = 4,
+    BP_HIDDEN_GELU_QUICK,
     BP_HIDDEN_RELU_SQUARED
 } bp_hidden_act;
 

@@ -25,6 +25,7 @@ static bool is_tanh(uint32_t act)
 static bp_activation plain_of(uint32_t act)
 {
     return act == BP_HIDDEN_RELU           ? BP_ACTIVATION_RELU
+           : act == BP_HIDDEN_GELU_QUICK   ? BP_ACTIVATION_GELU_QUICK
            : act == BP_HIDDEN_RELU_SQUARED ? BP_ACTIVATION_RELU_SQUARED
                                            : BP_ACTIVATION_GELU_ERF;
 }

@@ -243,6 +243,8 @@ BP_KERNEL bp_swiglu_backward(void *d_gate, void *d_up, const void *d_y, const vo
 #define TANH         1u
 #define RELU6        3u
 #define RELU_SQUARED 4u
+#define GELU_QUICK   5u
+#define QUICK        1.702f /* BP_GELU_QUICK */
 
 /* y = f(x), with its slope instead for backward: d_y is there, and y = d_y * f'(x). */
 BP_KERNEL bp_activation(void *y, const void *d_y, const void *x, uint64_t count, uint32_t kind,
@@ -267,6 +269,10 @@ BP_KERNEL bp_activation(void *y, const void *d_y, const void *x, uint64_t count,
         } else if (kind == TANH) {
             float t = bp_tanhf_inline(a);
             r = slope ? fmaf(-t, t, 1.0f) : t;
+        } else if (kind == GELU_QUICK) {
+            float u = QUICK * a, g = slope && u < -80.0f ? -80.0f : u;
+            float e = bp_expf_inline(-g), q = 1.0f / (1.0f + e);
+            r = slope ? q * fmaf(g, e * q, 1.0f) : a / (1.0f + e);
         } else {
             bool above = kind == RELU6 && a >= 6.0f;
             float kept = a > 0.0f || a != a ? a : 0.0f, step = a > 0.0f && !above ? 1.0f : 0.0f;

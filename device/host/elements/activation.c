@@ -91,10 +91,19 @@ static void swiglu_backward_run(const bp_host_call *call, uint64_t first, uint64
     }
 }
 
+/* With u = 1.702 x as swiglu_slopes of its gate, whose active / u is q. */
+static inline float quick_slope(float x)
+{
+    float u = BP_GELU_QUICK * x, active, slope;
+    swiglu_slopes(u, &active, &slope);
+    return slope;
+}
+
 static inline float activate(int64_t kind, float x)
 {
-    return kind == BP_ACTIVATION_GELU_ERF            ? bp_gelu_erf_inline(x)
-           : kind == BP_ACTIVATION_TANH              ? bp_tanhf_inline(x)
+    return kind == BP_ACTIVATION_GELU_ERF     ? bp_gelu_erf_inline(x)
+           : kind == BP_ACTIVATION_GELU_QUICK ? x / (1.0f + bp_expf_inline(-(BP_GELU_QUICK * x)))
+           : kind == BP_ACTIVATION_TANH       ? bp_tanhf_inline(x)
            : kind == BP_ACTIVATION_RELU6 && x > 6.0f ? 6.0f
            : x <= 0.0f                               ? 0.0f
            : kind == BP_ACTIVATION_RELU_SQUARED      ? x * x
@@ -105,6 +114,9 @@ static inline float activation_slope(int64_t kind, float x)
 {
     if (kind == BP_ACTIVATION_GELU_ERF) {
         return bp_gelu_erf_slope_inline(x);
+    }
+    if (kind == BP_ACTIVATION_GELU_QUICK) {
+        return quick_slope(x);
     }
     if (kind == BP_ACTIVATION_TANH) {
         float t = bp_tanhf_inline(x);
@@ -141,6 +153,9 @@ static uint64_t activation_forward_tasks(const void *scalars)
         break;                                                                                     \
     case BP_ACTIVATION_RELU_SQUARED:                                                               \
         run(p, i, end, BP_ACTIVATION_RELU_SQUARED);                                                \
+        break;                                                                                     \
+    case BP_ACTIVATION_GELU_QUICK:                                                                 \
+        run(p, i, end, BP_ACTIVATION_GELU_QUICK);                                                  \
         break;                                                                                     \
     default:                                                                                       \
         run(p, i, end, BP_ACTIVATION_RELU);                                                        \

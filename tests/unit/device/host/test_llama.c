@@ -356,6 +356,7 @@ static double activation(int64_t kind, double x)
     return kind == BP_ACTIVATION_GELU_ERF       ? 0.5 * x * erfc(-x / sqrt(2.0))
            : kind == BP_ACTIVATION_TANH         ? tanh(x)
            : kind == BP_ACTIVATION_RELU6        ? fmin(fmax(x, 0.0), 6.0)
+           : kind == BP_ACTIVATION_GELU_QUICK   ? x / (1.0 + exp(-1.702 * x))
            : kind == BP_ACTIVATION_RELU_SQUARED ? fmax(x, 0.0) * fmax(x, 0.0)
                                                 : fmax(x, 0.0);
 }
