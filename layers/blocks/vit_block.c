@@ -5,6 +5,15 @@
 #include "layers/blocks/sublayer.h"
 #include "layers/nodes/activate.h"
 
+bp_vit_embeddings bp_vit_embeddings_of(const bp_vit_config *own)
+{
+    static const bp_vit_embeddings kinds[BP_VIT_KINDS] = {
+        [BP_VIT_PLAIN] = {0, 1, 2, 3, BP_NO_PARAMETER, 4},
+        [BP_VIT_CLIP] = {0, 1, 2, BP_NO_PARAMETER, 3, 5},
+        [BP_VIT_SIGLIP] = {BP_NO_PARAMETER, 0, 1, 2, BP_NO_PARAMETER, 3}};
+    return kinds[own->kind];
+}
+
 bool bp_vit_biased(const bp_vit_config *own, bp_vit_layer layer)
 {
     return !own->unbiased || layer < BP_VIT_QUERY || layer > BP_VIT_VALUE;
@@ -17,7 +26,7 @@ uint32_t bp_vit_number(const bp_vit_config *own, uint32_t block, bp_vit_layer la
     for (uint32_t i = 0; i < (uint32_t)layer; i++) {
         within += bp_vit_biased(own, (bp_vit_layer)i) ? 2 : 1;
     }
-    return BP_VIT_EMBEDDINGS + block * (2 * BP_VIT_BLOCK_LAYERS - lacking) + within;
+    return bp_vit_embeddings_of(own).count + block * (2 * BP_VIT_BLOCK_LAYERS - lacking) + within;
 }
 
 static bp_linear vit_dense(const bp_vit_config *own, uint32_t index, bp_vit_layer layer)
@@ -31,9 +40,9 @@ static bp_linear vit_dense(const bp_vit_config *own, uint32_t index, bp_vit_laye
                        .output_major = true};
 }
 
-static bp_norm vit_norm(const bp_vit_config *own, uint32_t index, bp_vit_layer layer)
+bp_norm bp_vit_norm(const bp_vit_config *own, uint32_t block, bp_vit_layer layer)
 {
-    const uint32_t weight = bp_vit_number(own, index, layer);
+    const uint32_t weight = bp_vit_number(own, block, layer);
     return (bp_norm){weight, weight + 1, own->stack.width, own->stack.norm_epsilon, false};
 }
 
@@ -45,8 +54,8 @@ void bp_vit_block_describe(const bp_builder *builder, const bp_stage_call *call,
     const bp_vit_config own = bp_vit_config_of(&builder->spec->config);
     const uint32_t index = call->stage - 1, site = 1 + 3 * index;
     const bp_transformer *stack = &own.stack;
-    const bp_norm norms[2] = {vit_norm(&own, index, BP_VIT_NORM_1),
-                              vit_norm(&own, index, BP_VIT_NORM_2)};
+    const bp_norm norms[2] = {bp_vit_norm(&own, index, BP_VIT_NORM_1),
+                              bp_vit_norm(&own, index, BP_VIT_NORM_2)};
     const bp_attention_parts attention = {
         .norm = &norms[0],
         .norm_gradient = "d_norm_1",

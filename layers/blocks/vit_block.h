@@ -6,14 +6,18 @@
 #include "layers/nodes/node.h"
 #include "layers/families/vit.h"
 
-/* Parameters of a model before its blocks. */
-enum {
-    BP_VIT_FIRST,     /* (1, 1, width): the token before the patches */
-    BP_VIT_POSITIONS, /* (1, tokens, width) */
-    BP_VIT_PATCH_WEIGHT,
-    BP_VIT_PATCH_BIAS,
-    BP_VIT_EMBEDDINGS
-};
+/* Numbers of the parameters of a model before its blocks, BP_NO_PARAMETER where its kind has none;
+ * how many there are. */
+typedef struct bp_vit_embeddings {
+    uint32_t first;     /* the token before the patches */
+    uint32_t positions; /* a row for each token */
+    uint32_t weight;    /* of the patches' convolution */
+    uint32_t bias;
+    uint32_t norm; /* the weight of the norm before the blocks, which its bias follows */
+    uint32_t count;
+} bp_vit_embeddings;
+
+bp_vit_embeddings bp_vit_embeddings_of(const bp_vit_config *own);
 
 /* Layers of a block, each a weight and, but for queries, keys and values without, a bias. */
 typedef enum bp_vit_layer {
@@ -32,6 +36,9 @@ typedef enum bp_vit_layer {
  * `layers`, BP_VIT_NORM_1 it is the last norm's. */
 bool bp_vit_biased(const bp_vit_config *own, bp_vit_layer layer);
 uint32_t bp_vit_number(const bp_vit_config *own, uint32_t block, bp_vit_layer layer);
+
+/* A norm of a block; of block `layers`, BP_VIT_NORM_1 the last one. */
+bp_norm bp_vit_norm(const bp_vit_config *own, uint32_t block, bp_vit_layer layer);
 
 /* The list of nodes of block `index` = call->stage - 1, over rows of tokens. */
 void bp_vit_block_describe(const bp_builder *builder, const bp_stage_call *call, bp_block *block);

@@ -22,7 +22,7 @@ bp_vit_config bp_vit_config_of(const bp_model_config *config)
 uint32_t bp_vit_tokens(const bp_vit_config *own)
 {
     const bp_image_window w = bp_vit_window(own);
-    return (uint32_t)(w.out_height * w.out_width) + 1;
+    return (uint32_t)(w.out_height * w.out_width) + (own->kind == BP_VIT_SIGLIP ? 0 : 1);
 }
 
 static bool is_block(const bp_vit_config *own, uint32_t stage)
@@ -57,7 +57,7 @@ static uint32_t vit_parameter_stage(const bp_model_config *config, uint32_t para
 {
     const bp_vit_config own = bp_vit_config_of(config);
     uint32_t block = 0;
-    if (parameter < BP_VIT_EMBEDDINGS) {
+    if (parameter < bp_vit_embeddings_of(&own).count) {
         return 0;
     }
     while (block < own.stack.layers && parameter >= bp_vit_number(&own, block + 1, BP_VIT_NORM_1)) {
@@ -76,35 +76,92 @@ static void vit_stage_name(const bp_model_config *config, uint32_t stage, char t
     }
 }
 
+/* What the kinds call their parts; the layers of a block in their order. */
+typedef struct vit_names {
+    const char *tower;
+    const char *first;
+    const char *positions;
+    const char *patches;
+    const char *block;
+    const char *layer[BP_VIT_BLOCK_LAYERS];
+    const char *last;
+} vit_names;
+
+#define TOWER_NAMES                                                                                \
+    "vision_model.", "embeddings.class_embedding", "embeddings.position_embedding.weight",         \
+        "embeddings.patch_embedding", "encoder.layers.",                                           \
+        {"layer_norm1",        "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",         \
+         "self_attn.out_proj", "layer_norm2",      "mlp.fc1",          "mlp.fc2"},                 \
+        "post_layernorm"
+
+static const vit_names vit_names_of[BP_VIT_KINDS] = {
+    [BP_VIT_PLAIN] = {"vit.",
+                      "embeddings.cls_token",
+                      "embeddings.position_embeddings",
+                      "embeddings.patch_embeddings.projection",
+                      "encoder.layer.",
+                      {"layernorm_before", "attention.attention.query", "attention.attention.key",
+                       "attention.attention.value", "attention.output.dense", "layernorm_after",
+                       "intermediate.dense", "output.dense"},
+                      "layernorm"},
+    [BP_VIT_CLIP] = {TOWER_NAMES},
+    [BP_VIT_SIGLIP] = {TOWER_NAMES}};
+
+static void vit_publish_weight(bp_builder *builder, const bp_vit_config *own, const char *name,
+                               const char *more, bp_parameter_info info)
+{
+    char whole[BP_NAME_BYTES];
+    char *end = bp_name_append(whole, vit_names_of[own->kind].tower);
+    bp_name_append(bp_name_append(end, name), more);
+    info.name = whole;
+    info.init = BP_INIT_NORMAL;
+    info.deviation = own->stack.initializer_range;
+    info.decay = info.rank > 1;
+    bp_build_parameter(builder, &info);
+}
+
+/* A vector, or a norm's weight and bias, of the tower. */
+static void vit_publish_vector(bp_builder *builder, const bp_vit_config *own, const char *name,
+                               bool norm)
+{
+    const uint64_t width = own->stack.width;
+    const bp_publish_row weight = {".weight", {width, 0}, BP_INIT_ONES, 0.0},
+                         bias = {".bias", {width, 0}, BP_INIT_ZEROS, 0.0};
+    char whole[BP_NAME_BYTES];
+    bp_name_append(bp_name_append(whole, vit_names_of[own->kind].tower), name);
+    if (norm) {
+        bp_publish(builder, whole, &weight);
+    }
+    bp_publish(builder, whole, &bias);
+}
+
 static void vit_publish_embeddings(bp_builder *builder, const bp_vit_config *own)
 {
-    const uint64_t width = own->stack.width, patch = own->patch;
-    const bp_parameter_info rows[BP_VIT_EMBEDDINGS - 1] = {
-        {.name = "vit.embeddings.cls_token", .rank = 3, .shape = {1, 1, width}},
-        {.name = "vit.embeddings.position_embeddings",
-         .rank = 3,
-         .shape = {1, bp_vit_tokens(own), width}},
-        {.name = "vit.embeddings.patch_embeddings.projection.weight",
-         .rank = 4,
-         .shape = {width, own->channels, patch, patch}}};
-    const bp_publish_row bias = {"bias", {width, 0}, BP_INIT_ZEROS, 0.0};
-    for (uint32_t i = 0; i < BP_VIT_EMBEDDINGS - 1; i++) {
-        bp_parameter_info info = rows[i];
-        info.init = BP_INIT_NORMAL;
-        info.deviation = own->stack.initializer_range;
-        info.decay = true;
-        bp_build_parameter(builder, &info);
+    const uint64_t width = own->stack.width, patch = own->patch, tokens = bp_vit_tokens(own);
+    const vit_names *names = &vit_names_of[own->kind];
+    const bp_vit_embeddings at = bp_vit_embeddings_of(own);
+    const bool plain = own->kind == BP_VIT_PLAIN;
+    const bp_parameter_info first[2] = {{.rank = 1, .shape = {width}},
+                                        {.rank = 3, .shape = {1, 1, width}}},
+                            positions[2] = {{.rank = 2, .shape = {tokens, width}},
+                                            {.rank = 3, .shape = {1, tokens, width}}},
+                            patches = {.rank = 4, .shape = {width, own->channels, patch, patch}};
+    if (at.first != BP_NO_PARAMETER) {
+        vit_publish_weight(builder, own, names->first, "", first[plain]);
     }
-    bp_publish(builder, "vit.embeddings.patch_embeddings.projection.", &bias);
+    vit_publish_weight(builder, own, names->positions, "", positions[plain]);
+    vit_publish_weight(builder, own, names->patches, ".weight", patches);
+    if (at.bias != BP_NO_PARAMETER) {
+        vit_publish_vector(builder, own, names->patches, false);
+    }
+    if (at.norm != BP_NO_PARAMETER) {
+        vit_publish_vector(builder, own, "pre_layrnorm", true);
+    }
 }
 
 static void vit_publish_block(bp_builder *builder, const bp_vit_config *own, uint32_t index)
 {
-    static const char *const names[BP_VIT_BLOCK_LAYERS] = {
-        "layernorm_before",        "attention.attention.query",
-        "attention.attention.key", "attention.attention.value",
-        "attention.output.dense",  "layernorm_after",
-        "intermediate.dense",      "output.dense"};
+    const vit_names *names = &vit_names_of[own->kind];
     const uint64_t w = own->stack.width, inner = bp_transformer_inner(&own->stack);
     const uint64_t shapes[BP_VIT_BLOCK_LAYERS][2] = {{w, 0}, {w, w}, {w, w},     {w, w},
                                                      {w, w}, {w, 0}, {inner, w}, {w, inner}};
@@ -117,8 +174,8 @@ static void vit_publish_block(bp_builder *builder, const bp_vit_config *own, uin
         const bp_publish_row bias = {".bias", {shapes[i][0], 0}, BP_INIT_ZEROS, 0.0};
         const uint64_t together = turned ? w / own->stack.heads : 0;
         char prefix[BP_NAME_BYTES];
-        char *end = bp_name_append_number(bp_name_append(prefix, "vit.encoder.layer."), index);
-        bp_name_append(bp_name_append(end, "."), names[i]);
+        char *end = bp_name_append(bp_name_append(prefix, names->tower), names->block);
+        bp_name_append(bp_name_append(bp_name_append_number(end, index), "."), names->layer[i]);
         bp_publish_dense(builder, prefix, &weight, false, together);
         if (bp_vit_biased(own, (bp_vit_layer)i)) {
             bp_publish_dense(builder, prefix, &bias, false, together);
@@ -126,14 +183,31 @@ static void vit_publish_block(bp_builder *builder, const bp_vit_config *own, uin
     }
 }
 
+/* The last norm, which CLIP's classifier does not read: it stays as it is. */
+static void vit_publish_last(bp_builder *builder, const bp_vit_config *own)
+{
+    const vit_names *names = &vit_names_of[own->kind];
+    const uint64_t width = own->stack.width;
+    static const char *const ends[2] = {".weight", ".bias"};
+    if (own->kind != BP_VIT_CLIP) {
+        vit_publish_vector(builder, own, names->last, true);
+        return;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        char whole[BP_NAME_BYTES];
+        char *end = bp_name_append(whole, names->tower);
+        bp_name_append(bp_name_append(end, names->last), ends[i]);
+        const bp_parameter_info info = {
+            .name = whole, .rank = 1, .shape = {width}, .constant = true};
+        bp_build_parameter(builder, &info);
+    }
+}
+
 static void vit_parameters(bp_builder *builder, const bp_model_config *config)
 {
     const bp_vit_config own = bp_vit_config_of(config);
-    const uint64_t width = own.stack.width;
-    const bp_publish_row rows[4] = {{"vit.layernorm.weight", {width, 0}, BP_INIT_ONES, 0.0},
-                                    {"vit.layernorm.bias", {width, 0}, BP_INIT_ZEROS, 0.0},
-                                    {"classifier.weight",
-                                     {config->classes, width},
+    const bp_publish_row rows[2] = {{"classifier.weight",
+                                     {config->classes, own.stack.width},
                                      BP_INIT_NORMAL,
                                      own.stack.initializer_range},
                                     {"classifier.bias", {config->classes, 0}, BP_INIT_ZEROS, 0.0}};
@@ -141,9 +215,18 @@ static void vit_parameters(bp_builder *builder, const bp_model_config *config)
     for (uint32_t i = 0; i < own.stack.layers; i++) {
         vit_publish_block(builder, &own, i);
     }
-    for (uint32_t i = 0; i < 4; i++) {
-        bp_publish_head(builder, "", &rows[i], i < 2 ? BP_HEAD_NONE : BP_HEAD_TASK);
+    vit_publish_last(builder, &own);
+    for (uint32_t i = 0; i < 2; i++) {
+        bp_publish_head(builder, "", &rows[i], BP_HEAD_TASK);
     }
+}
+
+/* CLIP's last norm beside a classifier begins as any norm does. */
+static double vit_constant(const bp_model_config *config, uint32_t parameter, uint64_t element)
+{
+    const bp_vit_config own = bp_vit_config_of(config);
+    (void)element;
+    return parameter == vit_head(&own) ? 1.0 : 0.0;
 }
 
 /* ---- Rows of tokens ----
@@ -173,12 +256,6 @@ static void vit_rows_end(bp_builder *builder, const vit_rows *rows)
 
 /* ---- The head ---- */
 
-static bp_norm vit_last_norm(const bp_vit_config *own)
-{
-    const uint32_t first = vit_head(own);
-    return (bp_norm){first, first + 1, own->stack.width, own->stack.norm_epsilon, false};
-}
-
 static bp_classifier vit_judge(const bp_builder *builder, const bp_vit_config *own)
 {
     return (bp_classifier){.score = {.weight = vit_head(own) + 2,
@@ -188,27 +265,122 @@ static bp_classifier vit_judge(const bp_builder *builder, const bp_vit_config *o
                                      .output_major = true}};
 }
 
-/* The last norm of first tokens (batch, width), which nothing else of it is asked of. */
-static bp_ref vit_normalise(bp_builder *builder, const bp_norm *norm, bp_ref first,
-                            bp_ref statistics)
+/* What the classifier reads. */
+typedef struct vit_read {
+    bp_norm norm;
+    bp_ref first, statistics; /* BP_VIT_PLAIN: of first tokens */
+    bp_ref read;              /* (batch, width) */
+} vit_read;
+
+static bp_ref vit_row(bp_builder *builder, uint64_t width, const char *name)
 {
-    const bp_ref y = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
-                                     builder->spec->batch, norm->width, "norm");
-    bp_samples_begin(builder);
-    bp_norm_forward(builder, norm, builder->rows, first, y, statistics);
-    bp_samples_end(builder);
-    return y;
+    return bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                           builder->spec->batch, width, name);
+}
+
+static bp_ref vit_statistics(bp_builder *builder, bool backward, uint64_t rows)
+{
+    return backward
+               ? bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, 2, rows, "norm.statistics")
+               : BP_ABSENT;
+}
+
+/* The mean of each image's patches in x, whose rows are tokens. */
+static void vit_mean(bp_builder *builder, const bp_vit_config *own, bp_ref x, bp_ref y)
+{
+    const uint64_t width = own->stack.width, tokens = bp_vit_tokens(own);
+    const uint64_t lead = own->kind == BP_VIT_CLIP ? 1 : 0;
+    for (uint64_t i = 0; i < builder->spec->batch; i++) {
+        const bp_sample_row_scalars scalars = {
+            .batch = 1, .sequence = (int64_t)(tokens - lead), .width = (int64_t)width, .mean = 1};
+        const bp_sample_row_operands operands = {.y = bp_ref_at(y, i * width),
+                                                 .x = bp_ref_at(x, (i * tokens + lead) * width),
+                                                 .lengths = BP_ABSENT};
+        bp_build_sample_row(builder, &operands, &scalars);
+    }
+}
+
+/* The gradient of tokens (rows, width) from that of the means: no patch has none. */
+static bp_ref vit_mean_backward(bp_builder *builder, const bp_vit_config *own, bp_ref d)
+{
+    const uint64_t width = own->stack.width, tokens = bp_vit_tokens(own);
+    const uint64_t lead = own->kind == BP_VIT_CLIP ? 1 : 0;
+    const bp_ref d_x = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                                       builder->rows, width, "d_mean");
+    for (uint64_t i = 0; i < builder->spec->batch; i++) {
+        const bp_sample_row_backward_scalars scalars = {
+            .batch = 1, .sequence = (int64_t)(tokens - lead), .width = (int64_t)width, .mean = 1};
+        const bp_sample_row_backward_operands operands = {
+            .d_x = bp_ref_at(d_x, (i * tokens + lead) * width),
+            .d_y = bp_ref_at(d, i * width),
+            .lengths = BP_ABSENT};
+        const bp_state_begin_scalars none = {.count = (int64_t)width};
+        const bp_state_begin_operands zero = {
+            .y = bp_ref_at(d_x, i * tokens * width), .x = BP_ABSENT, .step = builder->step};
+        if (lead > 0) {
+            bp_build_state_begin(builder, &zero, &none);
+        }
+        bp_build_sample_row_backward(builder, &operands, &scalars);
+    }
+    return d_x;
+}
+
+static vit_read vit_look(bp_builder *builder, const bp_vit_config *own, bp_ref x, bool backward)
+{
+    const uint64_t width = own->stack.width;
+    vit_read r = {.norm = bp_vit_norm(own, own->stack.layers, BP_VIT_NORM_1)};
+    if (own->kind == BP_VIT_PLAIN) {
+        r.statistics = vit_statistics(builder, backward, builder->spec->batch);
+        r.first = bp_sample_pick(builder, width, BP_SAMPLE_FIRST, x);
+        r.read = vit_row(builder, width, "norm");
+        bp_samples_begin(builder);
+        bp_norm_forward(builder, &r.norm, builder->rows, r.first, r.read, r.statistics);
+        bp_samples_end(builder);
+        return r;
+    }
+    if (own->kind == BP_VIT_SIGLIP) {
+        const bp_ref y = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                                         builder->rows, width, "norm");
+        r.statistics = vit_statistics(builder, backward, builder->rows);
+        bp_norm_forward(builder, &r.norm, builder->rows, x, y, r.statistics);
+        x = y;
+    }
+    r.read = vit_row(builder, width, "mean");
+    vit_mean(builder, own, x, r.read);
+    return r;
+}
+
+/* The gradient of tokens from that of what was read of them, on which this writes. */
+static bp_ref vit_look_backward(bp_builder *builder, const bp_vit_config *own,
+                                const bp_stage_call *call, const vit_read *r, bp_ref d)
+{
+    const bool wanted = call->input_wanted;
+    if (own->kind == BP_VIT_PLAIN) {
+        const bp_norm_backward_call back = {r->first, r->statistics, d, BP_ABSENT, wanted, false};
+        bp_samples_begin(builder);
+        bp_norm_backward(builder, &r->norm, &back);
+        bp_samples_end(builder);
+        return wanted ? bp_sample_spread(builder, own->stack.width, BP_SAMPLE_FIRST, d) : BP_ABSENT;
+    }
+    if (!wanted && (own->kind == BP_VIT_CLIP || !bp_norm_trains(builder, &r->norm))) {
+        return BP_ABSENT;
+    }
+    const bp_ref d_x = vit_mean_backward(builder, own, d);
+    if (own->kind == BP_VIT_SIGLIP) {
+        const bp_norm_backward_call back = {call->input, r->statistics, d_x,
+                                            BP_ABSENT,   wanted,        false};
+        bp_norm_backward(builder, &r->norm, &back);
+    }
+    return wanted ? d_x : BP_ABSENT;
 }
 
 static void vit_head_forward(bp_builder *builder, bp_stage_call *call, const bp_spec *whole)
 {
     const bp_vit_config own = bp_vit_config_of(&builder->spec->config);
-    const bp_norm norm = vit_last_norm(&own);
     const bp_classifier judge = vit_judge(builder, &own);
-    const bp_ref first = bp_sample_pick(builder, own.stack.width, BP_SAMPLE_FIRST, call->input);
-    const bp_ref read = vit_normalise(builder, &norm, first, BP_ABSENT);
+    const vit_read r = vit_look(builder, &own, call->input, false);
     builder->spec = whole;
-    bp_classifier_forward(builder, &judge, read);
+    bp_classifier_forward(builder, &judge, r.read);
     call->output = BP_ABSENT;
 }
 
@@ -216,22 +388,13 @@ static void vit_head_backward(bp_builder *builder, bp_stage_call *call, const bp
 {
     const bp_spec *const tokens = builder->spec;
     const bp_vit_config own = bp_vit_config_of(&tokens->config);
-    const bp_norm norm = vit_last_norm(&own);
     const bp_classifier judge = vit_judge(builder, &own);
-    const bp_ref statistics =
-        bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, 2, tokens->batch, "norm.statistics");
-    const bp_ref first = bp_sample_pick(builder, own.stack.width, BP_SAMPLE_FIRST, call->input);
-    const bp_ref read = vit_normalise(builder, &norm, first, statistics);
+    const vit_read r = vit_look(builder, &own, call->input, true);
     builder->spec = whole;
-    const bp_ref d = bp_classifier_backward(builder, &judge, read);
+    const bp_ref d = bp_classifier_backward(builder, &judge, r.read);
     builder->spec = tokens;
-    const bp_norm_backward_call back = {first, statistics, d, BP_ABSENT, call->input_wanted, false};
-    bp_samples_begin(builder);
-    bp_norm_backward(builder, &norm, &back);
     bp_samples_end(builder);
-    call->d_input = call->input_wanted
-                        ? bp_sample_spread(builder, own.stack.width, BP_SAMPLE_FIRST, d)
-                        : BP_ABSENT;
+    call->d_input = vit_look_backward(builder, &own, call, &r, d);
 }
 
 /* ---- Stages ---- */
@@ -293,6 +456,7 @@ static bp_status vit_check_sizes(const bp_model_config *config, bp_error *error)
                                {"intermediate_size", stack->inner, 0, 1u << 22},
                                {"image_size", own.image, 1, BP_VIT_SIZE_MOST},
                                {"num_channels", own.channels, 1, BP_VIT_SIZE_MOST},
+                               {"kind", own.kind, 0, BP_VIT_KINDS - 1},
                                {"patch_size", own.patch, 1, own.image},
                                {"input_size", config->positions, pixels, pixels}};
     const bp_real_range reals[] = {
@@ -351,5 +515,6 @@ const bp_model bp_model_vit = {.name = "vit",
                                .parameters = vit_parameters,
                                .parameter_count = vit_parameter_count,
                                .parameter_stage = vit_parameter_stage,
+                               .constant = vit_constant,
                                .forward = vit_forward,
                                .backward = vit_backward};

@@ -34,10 +34,10 @@ END
     rm -rf "$1.config" "$1"/checkpoint-* "$1"/*.jsonl
 }
 
-# vision NAME: a directory of a small ViT; photos/CLASS/ has pictures.
+# vision NAME FAMILY: a directory of a small model of tests/golden; photos/CLASS/ has pictures.
 pages_vision() {
     mkdir "$1"
-    cp "$root"/tests/golden/vit/{config.json,model.safetensors} "$1"
+    cp "$root/tests/golden/$2"/{config.json,model.safetensors} "$1"
     echo '{"do_resize": true, "size": {"height": 8, "width": 8}, "resample": 2, "do_rescale": true, "rescale_factor": 0.00392156862745098,
  "do_normalize": true, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}' >"$1/preprocessor_config.json"
     local class i
@@ -65,7 +65,8 @@ pages_fixture() {
     echo '{"anchor": "a", "positive": "b"}' >made.jsonl
     pages_language SmolLM2-135M && pages_language SmolLM2-135M-Instruct && pages_language SmolLM2-1.7B &&
         pages_encoder bert-base-uncased masked-lm my.txt && pages_encoder all-MiniLM-L6-v2 embedding made.jsonl &&
-        pages_vision vit-base-patch16-224 && pages_speech whisper-tiny-model || return
+        pages_vision vit-base-patch16-224 vit &&
+        pages_vision clip-vit-base-patch32-model clip && pages_speech whisper-tiny-model || return
     "$program" export --model SmolLM2-135M-Instruct --to SmolLM2-135M-Instruct-F16.gguf --dtype fp16 >&2 || return
     rm made.jsonl
 }

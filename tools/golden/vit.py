@@ -7,6 +7,10 @@ are trained beside the classifier alone, as PEFT does. And tests/golden/vit/, a 
 eval.json: the logits and the loss of images.csv; in tests/golden/vit/adapter what PEFT saves of an adapter beside it, with
 the logits in logits.json.
 
+tests/golden/images/clip_*.safetensors and siglip_*.safetensors are the same of CLIPForImageClassification and
+SiglipForImageClassification, with the kind of tower (bp_vit_kind) behind `vit`'s other numbers, 20 steps; in
+tests/golden/clip/ and tests/golden/siglip/ are directories of theirs.
+
 Run from the repository root: tools/golden/vit.py (needs torch, transformers, numpy, safetensors; written with transformers
 5.24; some seconds on one core).
 """
@@ -21,8 +25,11 @@ import transformers
 from image_case import directory, hub, save, single, train
 
 OUT = sys.argv[1] if len(sys.argv) > 1 else "tests/golden/"
+torch.set_num_threads(1)
 STEPS = 50
+TOWER_STEPS = 20
 ACTS = ("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu")
+TOWER_ACTS = ACTS + ("quick_gelu",)
 
 
 def draw(model, g):
@@ -116,13 +123,96 @@ def adapter():
         f.write("\n")
 
 
-os.makedirs(OUT + "vit", exist_ok=True)
-make("plain", 1)
-make("rest", 2, image=11, patch=3, channels=1, biased=False, width=8, heads=1, layers=1, inner=12, rows=7)
-make("two_micros", 3, batch=2, accumulation=3, width=16, heads=4)
-make("one_patch", 4, image=4, patch=4, rows=5, batch=2, layers=1)
-make("lora", 5, rank=3, alpha=6)
-make("relu", 7, act="relu")
-make("tanh_form", 8, act="gelu_fast", batch=3)
-whole()
-adapter()
+TEXT = dict(hidden_size=8, intermediate_size=12, num_hidden_layers=1, num_attention_heads=2, vocab_size=32,
+            max_position_embeddings=8, bos_token_id=30, eos_token_id=31)
+
+
+def tower_of(clip, classes, vision, **more):
+    if clip:
+        return transformers.CLIPForImageClassification(
+            transformers.CLIPConfig(vision_config=vision, text_config=TEXT, num_labels=classes, projection_dim=6, **more))
+    return transformers.SiglipForImageClassification(
+        transformers.SiglipConfig(vision_config=vision, text_config=TEXT, num_labels=classes, **more))
+
+
+def tower_draw(model, g):
+    """Random weights that float32 holds."""
+    with torch.no_grad():
+        for n, p in model.named_parameters():
+            drawn = torch.randn(p.shape, generator=g, dtype=torch.float64)
+            scale = 0.3 if p.dim() < 2 else 1.0 / math.sqrt(math.prod(p.shape[1:]))
+            p.copy_((drawn * scale + (1.0 if "norm" in n and n.endswith("weight") else 0.0)).float())
+
+
+def tower_named(model):
+    """Parameters by their names; adapters as PEFT calls them. SigLIP's pooling head is not one of a classifier's."""
+    for n, p in model.named_parameters():
+        if not n.startswith("vision_model.head."):
+            n = n.replace(".base.", ".")
+            yield ("base_model.model." + n + ".weight" if "lora_" in n else n), p
+
+
+def tower_adapt(model, rank, alpha, g):
+    for n, m in list(model.named_modules()):
+        if isinstance(m, torch.nn.Linear) and n.startswith("vision_model.encoder."):
+            setattr(model.get_submodule(n.rpartition(".")[0]), n.rpartition(".")[2], Adapted(m, rank, alpha, g))
+
+
+def tower(clip, name, seed, image=8, patch=4, width=12, heads=3, layers=2, inner=20, channels=3, rows=11, classes=4, batch=4,
+         accumulation=1, rank=0, alpha=0, act="quick_gelu"):
+    g = torch.Generator().manual_seed(seed)
+    vision = dict(hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=inner,
+                  image_size=image, patch_size=patch, num_channels=channels, hidden_act=act, layer_norm_eps=1e-12)
+    model = tower_of(clip, classes, vision).double()
+    tower_draw(model, g)
+    if rank:
+        tower_adapt(model, rank, alpha, g)
+    for n, p in model.named_parameters():
+        p.requires_grad_((not rank or "lora_" in n or n.startswith("classifier.")) and not n.startswith("vision_model.head.")
+                         and not (clip and "post_layernorm" in n))
+    x = torch.randn((rows, image, image, channels), generator=g).float()
+    labels = torch.randint(classes, (rows,), generator=g)
+    tensors = {n: single(p) for n, p in tower_named(model)}
+    see = lambda part: model(part.double().permute(0, 3, 1, 2)).logits
+    model.eval()
+    tensors["logits"] = single(see(x))
+    model.train()
+    trained = [(n, p) for n, p in tower_named(model) if p.requires_grad]
+    tensors.update(train(see, trained, x, labels, batch, accumulation, TOWER_STEPS))
+    tensors["vit"] = np.array([width, layers, heads, inner, patch, 0, rank, alpha, TOWER_ACTS.index(act), 1 if clip else 2], np.int32)
+    save(OUT + "images/" + ("clip_" if clip else "siglip_") + name + ".safetensors", tensors, x, labels, classes, batch,
+         accumulation)
+
+
+def tower_directory(clip):
+    g = torch.Generator().manual_seed(15)
+    vision = dict(hidden_size=12, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24, image_size=8, patch_size=4)
+    model = tower_of(clip, 3, vision, id2label={0: "a", 1: "b", 2: "c"}, label2id={"a": 0, "b": 1, "c": 2})
+    tower_draw(model, g)
+    path = OUT + ("clip" if clip else "siglip")
+    os.makedirs(path, exist_ok=True)
+    directory(path, model, g, 8)
+
+
+def main():
+    os.makedirs(OUT + "vit", exist_ok=True)
+    make("plain", 1)
+    make("rest", 2, image=11, patch=3, channels=1, biased=False, width=8, heads=1, layers=1, inner=12, rows=7)
+    make("two_micros", 3, batch=2, accumulation=3, width=16, heads=4)
+    make("one_patch", 4, image=4, patch=4, rows=5, batch=2, layers=1)
+    make("lora", 5, rank=3, alpha=6)
+    make("relu", 7, act="relu")
+    make("tanh_form", 8, act="gelu_fast", batch=3)
+    whole()
+    adapter()
+    for clip in (True, False):
+        tower(clip, "plain", 1)
+        tower(clip, "odd", 2, image=11, patch=3, channels=1, width=8, heads=1, layers=1, inner=12, act="gelu")
+        tower(clip, "two_micros", 3, rows=17, batch=2, accumulation=3, width=16, heads=4, act="gelu_pytorch_tanh")
+        tower(clip, "one_patch", 4, image=4, patch=4, rows=5, batch=2, layers=1)
+        tower(clip, "lora", 6, rank=3, alpha=3)
+        tower_directory(clip)
+
+
+if __name__ == "__main__":
+    main()

@@ -9,8 +9,9 @@
 #include "tools/formats/hf/hf_rope.h"
 #include "tools/formats/hf/hf_value.h"
 
-#define READ_BYTES 4096
-#define TEXT_BYTES 1024
+#define READ_BYTES   4096
+#define TEXT_BYTES   1024
+#define INSIDE_BYTES 96 /* "vision_config.hidden_size" */
 
 static const char where[] = "config.json";
 
@@ -143,16 +144,19 @@ static bp_status take_ranker(reading *r, bp_json_event *event)
     return BP_OK;
 }
 
-/* The second: every key that the family knows. Rows after the first of a key take a plain value. */
-static bp_status hf_config_take_member(reading *r, bp_json_event *event)
+/* The first row that reads a key; row_count: none does. */
+static size_t hf_config_first_row(const reading *r, const char *key)
 {
     size_t first = 0;
-    while (first < r->family->row_count && !reads(&r->family->rows[first], event->text)) {
+    while (first < r->family->row_count && !reads(&r->family->rows[first], key)) {
         first++;
     }
-    if (first == r->family->row_count) {
-        return take_ranker(r, event);
-    }
+    return first;
+}
+
+/* The value of a key whose first row is known. Rows after it take a plain value. */
+static bp_status hf_config_take_key(reading *r, bp_json_event *event, size_t first)
+{
     const char *key = r->family->rows[first].key;
     BP_TRY(bp_json_next(&r->json, event));
     for (size_t i = first; i < r->family->row_count; i++) {
@@ -162,6 +166,60 @@ static bp_status hf_config_take_member(reading *r, bp_json_event *event)
         }
     }
     return BP_OK;
+}
+
+/* Whether rows have keys inside an object of this name: "vision_config.hidden_size". */
+static bool hf_config_has_inside(const reading *r, const char *key, char prefix[INSIDE_BYTES])
+{
+    const size_t length = strlen(key);
+    for (size_t i = 0; length + 1 < INSIDE_BYTES && i < r->family->row_count; i++) {
+        const char *name = r->family->rows[i].key;
+        if (strncmp(name, key, length) == 0 && name[length] == '.') {
+            memcpy(prefix, name, length + 1);
+            prefix[length + 1] = '\0';
+            return true;
+        }
+    }
+    return false;
+}
+
+/* An object inside the file's own; null: it says nothing. What no row knows is passed over. */
+static bp_status hf_config_take_inside(reading *r, bp_json_event *event, char key[INSIDE_BYTES])
+{
+    const size_t length = strlen(key);
+    const bp_row row = {
+        "text_config, vision_config", BP_ROW_EMPTY, BP_ROLE_NONE, 0, 0, 0, 0, 0, NULL};
+    BP_TRY(bp_json_next(&r->json, event));
+    if (event->kind == BP_JSON_NULL) {
+        return BP_OK;
+    }
+    if (event->kind != BP_JSON_OBJECT_BEGIN) {
+        return bp_hf_value_refuse(r, &row, event);
+    }
+    for (;;) {
+        BP_TRY(bp_json_next(&r->json, event));
+        if (event->kind == BP_JSON_OBJECT_END) {
+            return BP_OK;
+        }
+        const size_t more = strlen(event->text);
+        const bool fits = length + more < INSIDE_BYTES;
+        memcpy(key + length, fits ? event->text : "", fits ? more + 1 : 1);
+        const size_t first = hf_config_first_row(r, key);
+        BP_TRY(first < r->family->row_count ? hf_config_take_key(r, event, first)
+                                            : bp_json_skip(&r->json));
+    }
+}
+
+/* The second: every key that the family knows. */
+static bp_status hf_config_take_member(reading *r, bp_json_event *event)
+{
+    char inside[INSIDE_BYTES];
+    const size_t first = hf_config_first_row(r, event->text);
+    if (first < r->family->row_count) {
+        return hf_config_take_key(r, event, first);
+    }
+    return hf_config_has_inside(r, event->text, inside) ? hf_config_take_inside(r, event, inside)
+                                                        : take_ranker(r, event);
 }
 
 static bool is_outside(const char *key)

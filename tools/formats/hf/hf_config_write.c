@@ -225,6 +225,30 @@ static void put_ranker(bp_json_writer *json, const bp_model_config *config)
     bp_json_put_close(json);
 }
 
+/* Of "vision_config.hidden_size" what stands before the dot; 0: there is none. */
+static size_t hf_config_object_of(const char *key)
+{
+    const char *dot = strchr(key, '.');
+    return dot != NULL ? (size_t)(dot - key) : 0;
+}
+
+/* Closes the object that `open` is in, and opens that of the next key where it is another. */
+static void hf_config_put_object(bp_json_writer *json, const char **open, const char *key)
+{
+    const size_t now = hf_config_object_of(*open), next = hf_config_object_of(key);
+    if (now == next && strncmp(*open, key, now) == 0) {
+        return;
+    }
+    if (now > 0) {
+        bp_json_put_close(json);
+    }
+    if (next > 0) {
+        bp_json_put_key(json, key, next);
+        bp_json_put_lines(json, NULL, '{');
+    }
+    *open = key;
+}
+
 bp_status bp_hf_config_text(const bp_model_config *config, const bp_class_names *names, char *text,
                             size_t *length)
 {
@@ -233,6 +257,7 @@ bp_status bp_hf_config_text(const bp_model_config *config, const bp_class_names 
     const bool named = names != NULL && names->count == config->classes;
     bp_text out;
     bp_json_writer json;
+    const char *open = ""; /* a key of the object that is being written */
     bp_text_init(&out, NULL, NULL, text, BP_HF_CONFIG_TEXT);
     bp_json_put_begin(&json, &out, BP_JSON_SPACED);
     bp_json_put_lines(&json, NULL, '{');
@@ -240,9 +265,15 @@ bp_status bp_hf_config_text(const bp_model_config *config, const bp_class_names 
         const bp_row *row = &family->rows[i];
         const bool again = i > 0 && strcmp(row[-1].key, row->key) == 0;
         if (!again && !skips(config, row, listed)) {
-            hf_config_write_put_row(&json, config, row, named ? names : NULL);
+            const size_t object = hf_config_object_of(row->key);
+            bp_row inside = *row;
+            inside.key = row->key + (object > 0 ? object + 1 : 0);
+            hf_config_put_object(&json, &open, row->key);
+            hf_config_write_put_row(&json, config, object > 0 ? &inside : row,
+                                    named ? names : NULL);
         }
     }
+    hf_config_put_object(&json, &open, "");
     if (config->task == BP_TASK_RANKING) {
         put_ranker(&json, config);
     }

@@ -1398,6 +1398,7 @@ static void every_call_of_a_trainer(void **state)
 /* Functions of their arguments alone, which nothing that came before can make wrong. */
 static const char *const stateless[] = {
     "bp_bert_config_of",
+    "bp_clip_config_of",
     "bp_cnn_config_of",
     "bp_llama_config_of",
     "bp_mlp_config_of",

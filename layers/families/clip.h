@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* CLIP (Radford et al., arXiv 2103.00020) and SigLIP (Zhai et al., arXiv 2303.15343): a tower for
+ * images and one for texts. */
+/* Installed as part of <bedplate/spec.h>. */
+#ifndef BP_LAYERS_CLIP_H
+#define BP_LAYERS_CLIP_H
+
+#include "layers/families/vit.h"
+
+/* The first member is what bp_model_vit reads: a classifier of images needs nothing else. Its kind
+ * is that of both towers. */
+typedef struct bp_clip_config {
+    bp_vit_config vision;
+    bp_transformer text;
+    uint32_t text_vocabulary;
+    uint32_t text_positions; /* most tokens of a text */
+    uint32_t projection;     /* numbers of a vector; of SigLIP 0: the width of texts */
+    bool headless;           /* SigLIP: not vision_use_head */
+    int64_t text_bos;
+    int64_t text_eos;
+    int64_t text_pad;
+    double logit_scale; /* what the logarithm of the scale begins with */
+} bp_clip_config;
+
+bp_clip_config bp_clip_config_of(const bp_model_config *config);
+
+#endif
