@@ -10,7 +10,9 @@ bp_vit_embeddings bp_vit_embeddings_of(const bp_vit_config *own)
     static const bp_vit_embeddings kinds[BP_VIT_KINDS] = {
         [BP_VIT_PLAIN] = {0, 1, 2, 3, BP_NO_PARAMETER, 4},
         [BP_VIT_CLIP] = {0, 1, 2, BP_NO_PARAMETER, 3, 5},
-        [BP_VIT_SIGLIP] = {BP_NO_PARAMETER, 0, 1, 2, BP_NO_PARAMETER, 3}};
+        [BP_VIT_SIGLIP] = {BP_NO_PARAMETER, 0, 1, 2, BP_NO_PARAMETER, 3},
+        [BP_VIT_CLIP_TEXT] = {.count = BP_CLIP_TEXT_EMBEDDINGS},
+        [BP_VIT_SIGLIP_TEXT] = {.count = BP_CLIP_TEXT_EMBEDDINGS}};
     return kinds[own->kind];
 }
 
@@ -47,12 +49,13 @@ bp_norm bp_vit_norm(const bp_vit_config *own, uint32_t block, bp_vit_layer layer
 }
 
 /* Dropout sites: 0 is the embedding's; each block has three. */
-void bp_vit_block_describe(const bp_builder *builder, const bp_stage_call *call, bp_block *block)
+void bp_vit_block_list(const bp_builder *builder, const bp_vit_config *vit, uint32_t index,
+                       bp_block *block)
 {
     static const char *const middle_names[2] = {"middle", "d_middle"};
     static const char *const norm_names[3] = {"norm_2", "d_norm_2", "norm_2.statistics"};
-    const bp_vit_config own = bp_vit_config_of(&builder->spec->config);
-    const uint32_t index = call->stage - 1, site = 1 + 3 * index;
+    const bp_vit_config own = *vit;
+    const uint32_t site = 1 + 3 * index;
     const bp_transformer *stack = &own.stack;
     const bp_norm norms[2] = {bp_vit_norm(&own, index, BP_VIT_NORM_1),
                               bp_vit_norm(&own, index, BP_VIT_NORM_2)};
@@ -64,7 +67,7 @@ void bp_vit_block_describe(const bp_builder *builder, const bp_stage_call *call,
                     vit_dense(&own, index, BP_VIT_VALUE)},
         .attention = {.heads = stack->heads,
                       .head_width = stack->width / stack->heads,
-                      .bidirectional = true,
+                      .bidirectional = own.kind != BP_VIT_CLIP_TEXT,
                       .dropout = {site, stack->attention_dropout}}};
     const bp_residual end = {vit_dense(&own, index, BP_VIT_OUT),
                              {site + 1, stack->residual_dropout}};
@@ -78,4 +81,10 @@ void bp_vit_block_describe(const bp_builder *builder, const bp_stage_call *call,
     const uint32_t middle = bp_list_residual(&list, &end, y, 0, middle_names);
     const uint32_t x = bp_list_norm(&list, &norms[1], middle, norm_names);
     (void)bp_list_mlp(&list, x, middle, &mlp);
+}
+
+void bp_vit_block_describe(const bp_builder *builder, const bp_stage_call *call, bp_block *block)
+{
+    const bp_vit_config own = bp_vit_config_of(&builder->spec->config);
+    bp_vit_block_list(builder, &own, call->stage - 1, block);
 }

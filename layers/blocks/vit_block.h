@@ -6,6 +6,9 @@
 #include "layers/nodes/node.h"
 #include "layers/families/vit.h"
 
+/* Parameters of a tower of texts before its blocks: the tables of tokens and of positions. */
+enum { BP_CLIP_TEXT_TOKENS, BP_CLIP_TEXT_POSITIONS, BP_CLIP_TEXT_EMBEDDINGS };
+
 /* Numbers of the parameters of a model before its blocks, BP_NO_PARAMETER where its kind has none;
  * how many there are. */
 typedef struct bp_vit_embeddings {
@@ -37,10 +40,16 @@ typedef enum bp_vit_layer {
 bool bp_vit_biased(const bp_vit_config *own, bp_vit_layer layer);
 uint32_t bp_vit_number(const bp_vit_config *own, uint32_t block, bp_vit_layer layer);
 
+/* Publishes the parameters of a block. */
+void bp_vit_publish_block(bp_builder *builder, const bp_vit_config *own, uint32_t index);
+
 /* A norm of a block; of block `layers`, BP_VIT_NORM_1 the last one. */
 bp_norm bp_vit_norm(const bp_vit_config *own, uint32_t block, bp_vit_layer layer);
 
-/* The list of nodes of block `index` = call->stage - 1, over rows of tokens. */
+/* The list of nodes of a block of `own`, over rows of tokens; and of block call->stage - 1 of a
+ * bp_model_vit. */
+void bp_vit_block_list(const bp_builder *builder, const bp_vit_config *own, uint32_t index,
+                       bp_block *block);
 void bp_vit_block_describe(const bp_builder *builder, const bp_stage_call *call, bp_block *block);
 
 #endif

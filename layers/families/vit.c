@@ -87,12 +87,15 @@ typedef struct vit_names {
     const char *last;
 } vit_names;
 
+#define TOWER_BLOCK                                                                                \
+    "encoder.layers.",                                                                             \
+    {                                                                                              \
+        "layer_norm1", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",                 \
+            "self_attn.out_proj", "layer_norm2", "mlp.fc1", "mlp.fc2"                              \
+    }
 #define TOWER_NAMES                                                                                \
     "vision_model.", "embeddings.class_embedding", "embeddings.position_embedding.weight",         \
-        "embeddings.patch_embedding", "encoder.layers.",                                           \
-        {"layer_norm1",        "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",         \
-         "self_attn.out_proj", "layer_norm2",      "mlp.fc1",          "mlp.fc2"},                 \
-        "post_layernorm"
+        "embeddings.patch_embedding", TOWER_BLOCK, "post_layernorm"
 
 static const vit_names vit_names_of[BP_VIT_KINDS] = {
     [BP_VIT_PLAIN] = {"vit.",
@@ -105,7 +108,9 @@ static const vit_names vit_names_of[BP_VIT_KINDS] = {
                        "intermediate.dense", "output.dense"},
                       "layernorm"},
     [BP_VIT_CLIP] = {TOWER_NAMES},
-    [BP_VIT_SIGLIP] = {TOWER_NAMES}};
+    [BP_VIT_SIGLIP] = {TOWER_NAMES},
+    [BP_VIT_CLIP_TEXT] = {"text_model.", NULL, NULL, NULL, TOWER_BLOCK, "final_layer_norm"},
+    [BP_VIT_SIGLIP_TEXT] = {"", NULL, NULL, NULL, TOWER_BLOCK, "final_layer_norm"}};
 
 static void vit_publish_weight(bp_builder *builder, const bp_vit_config *own, const char *name,
                                const char *more, bp_parameter_info info)
@@ -159,7 +164,7 @@ static void vit_publish_embeddings(bp_builder *builder, const bp_vit_config *own
     }
 }
 
-static void vit_publish_block(bp_builder *builder, const bp_vit_config *own, uint32_t index)
+void bp_vit_publish_block(bp_builder *builder, const bp_vit_config *own, uint32_t index)
 {
     const vit_names *names = &vit_names_of[own->kind];
     const uint64_t w = own->stack.width, inner = bp_transformer_inner(&own->stack);
@@ -213,7 +218,7 @@ static void vit_parameters(bp_builder *builder, const bp_model_config *config)
                                     {"classifier.bias", {config->classes, 0}, BP_INIT_ZEROS, 0.0}};
     vit_publish_embeddings(builder, &own);
     for (uint32_t i = 0; i < own.stack.layers; i++) {
-        vit_publish_block(builder, &own, i);
+        bp_vit_publish_block(builder, &own, i);
     }
     vit_publish_last(builder, &own);
     for (uint32_t i = 0; i < 2; i++) {
@@ -456,7 +461,7 @@ static bp_status vit_check_sizes(const bp_model_config *config, bp_error *error)
                                {"intermediate_size", stack->inner, 0, 1u << 22},
                                {"image_size", own.image, 1, BP_VIT_SIZE_MOST},
                                {"num_channels", own.channels, 1, BP_VIT_SIZE_MOST},
-                               {"kind", own.kind, 0, BP_VIT_KINDS - 1},
+                               {"kind", own.kind, 0, BP_VIT_SIGLIP},
                                {"patch_size", own.patch, 1, own.image},
                                {"input_size", config->positions, pixels, pixels}};
     const bp_real_range reals[] = {

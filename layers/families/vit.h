@@ -15,7 +15,9 @@ typedef enum bp_vit_kind {
     BP_VIT_PLAIN, /* the classifier reads the last norm of the first token, which is no patch */
     BP_VIT_CLIP,  /* patches have no bias, a norm stands before the blocks; the classifier reads the
                      mean of the patches' tokens, without a norm */
-    BP_VIT_SIGLIP, /* patches alone; the classifier reads the mean of their last norm */
+    BP_VIT_SIGLIP,      /* patches alone; the classifier reads the mean of their last norm */
+    BP_VIT_CLIP_TEXT,   /* not of bp_model_vit: tokens of a text, which see those before them */
+    BP_VIT_SIGLIP_TEXT, /* the same, which see all others */
     BP_VIT_KINDS
 } bp_vit_kind;
 

@@ -114,12 +114,12 @@ static bp_ref vector_dense_backward(bp_builder *builder, const vector_chain *c, 
     return bp_sample_spread(builder, width, vector_part(&builder->spec->config), d);
 }
 
-/* The vectors of a micro-batch's samples, at their place among `total`: pooled of tokens, or,
- * behind dense layers, the rows x (batch, width) as they are. */
-static void vector_pool(bp_builder *builder, uint64_t width, uint64_t total, bp_ref x, bp_ref y)
+/* The vectors of a micro-batch's samples, at their place among `total`: pooled of tokens, or the
+ * rows x (batch, width) as they are. */
+static void vector_pool(bp_builder *builder, bool rows, uint64_t total, bp_ref x, bp_ref y)
 {
     const bp_spec *spec = builder->spec;
-    const bool rows = spec->config.dense_count > 0;
+    const uint64_t width = spec->config.classes;
     const bp_pool_rows_scalars scalars = {.batch = spec->batch,
                                           .sequence = rows ? 1 : spec->sequence,
                                           .width = (int64_t)width,
@@ -269,20 +269,17 @@ static uint64_t vector_total(const bp_spec *spec)
     return (uint64_t)spec->batch * spec->accumulation;
 }
 
-void bp_vector_forward(bp_builder *builder, uint64_t width, bp_ref x)
+/* Evaluates what is pooled, or rows. */
+static void vector_forward(bp_builder *builder, bool rows, bp_ref x)
 {
     const uint64_t batch = builder->spec->batch, out = builder->spec->config.classes;
-    if (builder->spec->config.dense_count > 0) {
-        const vector_chain c = vector_dense(builder, width, x);
-        x = c.x[c.count];
-    }
     if (bp_ref_present(builder->vectors)) {
-        vector_pool(builder, out, vector_total(builder->spec), x, builder->vectors);
+        vector_pool(builder, rows, vector_total(builder->spec), x, builder->vectors);
         return;
     }
     const bp_ref y = bp_ref_present(builder->logits) ? builder->logits
                                                      : vector_make(builder, batch, out, "vectors");
-    vector_pool(builder, out, batch, x, y);
+    vector_pool(builder, rows, batch, x, y);
     if (builder->spec->texts > 1) {
         vector_compare(builder, batch, out, y, false);
     } else {
@@ -290,11 +287,26 @@ void bp_vector_forward(bp_builder *builder, uint64_t width, bp_ref x)
     }
 }
 
+void bp_vector_forward(bp_builder *builder, uint64_t width, bp_ref x)
+{
+    const bool dense = builder->spec->config.dense_count > 0;
+    if (dense) {
+        const vector_chain c = vector_dense(builder, width, x);
+        x = c.x[c.count];
+    }
+    vector_forward(builder, dense, x);
+}
+
+void bp_vector_rows_forward(bp_builder *builder, bp_ref y)
+{
+    vector_forward(builder, true, y);
+}
+
 /* The gradient of what was pooled: tokens, or rows of samples. */
-static bp_ref vector_spread(bp_builder *builder, uint64_t width, uint64_t total, bp_ref d)
+static bp_ref vector_spread(bp_builder *builder, bool rows, uint64_t total, bp_ref d)
 {
     const bp_spec *spec = builder->spec;
-    const bool rows = spec->config.dense_count > 0;
+    const uint64_t width = spec->config.classes;
     const bp_pool_rows_backward_scalars scalars = {.batch = spec->batch,
                                                    .sequence = rows ? 1 : spec->sequence,
                                                    .width = (int64_t)width,
@@ -312,24 +324,36 @@ static bp_ref vector_spread(bp_builder *builder, uint64_t width, uint64_t total,
     return operands.d_x;
 }
 
-bp_ref bp_vector_backward(bp_builder *builder, uint64_t width, bp_ref x)
+/* The gradient of what is pooled, or of rows. */
+static bp_ref vector_backward(bp_builder *builder, bool rows, bp_ref x)
 {
     const bp_spec *spec = builder->spec;
-    const bool kept = bp_ref_present(builder->vectors), dense = spec->config.dense_count > 0;
+    const bool kept = bp_ref_present(builder->vectors);
     const uint64_t total = kept ? vector_total(spec) : spec->batch, out = spec->config.classes;
+    bp_ref d = builder->vectors;
+    if (!kept) {
+        d = vector_make(builder, total, out, "vectors");
+        vector_pool(builder, rows, total, x, d);
+        vector_compare(builder, total, out, d, true);
+    }
+    return vector_spread(builder, rows, total, d);
+}
+
+bp_ref bp_vector_backward(bp_builder *builder, uint64_t width, bp_ref x)
+{
+    const bool dense = builder->spec->config.dense_count > 0;
     vector_chain c = {.count = 0};
     if (dense) {
         c = vector_dense(builder, width, x);
         x = c.x[c.count];
     }
-    bp_ref d = builder->vectors;
-    if (!kept) {
-        d = vector_make(builder, total, out, "vectors");
-        vector_pool(builder, out, total, x, d);
-        vector_compare(builder, total, out, d, true);
-    }
-    const bp_ref d_x = vector_spread(builder, out, total, d);
+    const bp_ref d_x = vector_backward(builder, dense, x);
     return dense ? vector_dense_backward(builder, &c, d_x) : d_x;
+}
+
+bp_ref bp_vector_rows_backward(bp_builder *builder, bp_ref y)
+{
+    return vector_backward(builder, true, y);
 }
 
 void bp_vector_contrast(bp_builder *builder)

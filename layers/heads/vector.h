@@ -16,6 +16,10 @@ void bp_vector_forward(bp_builder *builder, uint64_t width, bp_ref x);
 bp_ref bp_vector_backward(bp_builder *builder, uint64_t width, bp_ref x);
 
 /* bp_model.contrast */
+/* The same two of rows y (batch, classes) that are vectors already, and their gradient. */
+void bp_vector_rows_forward(bp_builder *builder, bp_ref y);
+bp_ref bp_vector_rows_backward(bp_builder *builder, bp_ref y);
+
 void bp_vector_contrast(bp_builder *builder);
 
 /* How many parameters the dense layers have, 0 of other tasks; and their publication behind all

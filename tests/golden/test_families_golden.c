@@ -120,7 +120,7 @@ static int find_cases(void **state)
     return 0;
 }
 
-/* verifies layers-2.7756 layers-14.d048 layers-30.753f */
+/* verifies layers-2.7756 layers-14.d048 layers-30.753f layers-54.1822 */
 static void test_gradients(void **state)
 {
     (void)state;
@@ -145,7 +145,7 @@ static void test_gradients_otherwise(void **state)
 }
 
 /* Fine-tuning: the same losses step for step. */
-/* verifies layers-2.7756 layers-14.d048 layers-30.753f */
+/* verifies layers-2.7756 layers-14.d048 layers-30.753f layers-54.1822 */
 static void test_curves(void **state)
 {
     (void)state;
@@ -199,7 +199,7 @@ static void check_logits(const char *name, uint32_t at_once)
     family_close(&ref);
 }
 
-/* verifies layers-2.7756 layers-14.d048 layers-30.753f */
+/* verifies layers-2.7756 layers-14.d048 layers-30.753f layers-54.1822 */
 static void test_logits(void **state)
 {
     (void)state;

@@ -146,8 +146,86 @@ def gemma_case(name, v, window, lengths, texts, way, seed, dense=(), **more):
     families.draw = own
 
 
+def tower_case(name, clip, v, lengths, texts, seed, projection, act):
+    """Towers of texts of CLIP and SigLIP, whose way from tokens to a vector is their own; the last word ends a text."""
+    more = dict(vocab_size=v["vocabulary"], hidden_size=v["width"], intermediate_size=v["inner"], hidden_act=act,
+                num_hidden_layers=v["layers"], num_attention_heads=v["heads"], max_position_embeddings=v["positions"],
+                layer_norm_eps=v["norm_epsilon"], bos_token_id=1, eos_token_id=v["vocabulary"] - 1, pad_token_id=0)
+    if clip:
+        config = transformers.CLIPTextConfig(projection_dim=projection, **more)
+        model, kind = transformers.CLIPTextModelWithProjection(config), "CLIPTextModelWithProjection"
+    else:
+        config = transformers.SiglipTextConfig(projection_size=projection, **more)
+        model, kind = transformers.SiglipTextModel(config), "SiglipTextModel"
+    generator = torch.Generator().manual_seed(seed)
+    model = families.draw(model, generator)
+    if v.get("rank"):
+        model = peft.get_peft_model(model, peft.LoraConfig(r=v["rank"], lora_alpha=v["alpha"], target_modules=[
+            "q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2"])).double()
+        with torch.no_grad():
+            for key, p in model.named_parameters():
+                if ".lora_" in key:
+                    p.copy_((torch.randn(p.shape, generator=generator, dtype=torch.float64) * 0.2).float().double())
+    v = {**v, "task": EMBEDDING, "classes": projection}
+    ids, mask = families.samples({**v, "vocabulary": v["vocabulary"] - 1}, lengths, generator)
+    for row, length in enumerate(lengths):
+        ids[row, length - 1] = v["vocabulary"] - 1
+
+    def vectors():
+        return model(input_ids=ids, attention_mask=mask).text_embeds if clip else model(input_ids=ids).pooler_output
+
+    tensors = {"tokens": ids.numpy().astype(np.int32), "lengths": np.array(lengths, np.int32),
+               "labels": np.zeros(len(lengths), np.int32), "logits": families.single(vectors()),
+               "texts": np.array([texts, 0], np.int32)}
+    compare(name, vectors(), texts, ranking(vectors(), texts))
+    with qwen3.WithConfig(config, kind):
+        families.finish("families/" + name, model, lambda _: ranking(vectors(), texts), v, tensors)
+
+
+def towers():
+    own = dict(vocabulary=6, positions=9, width=16, layers=2, heads=2, inner=24, batch=8, sequence=9, accumulation=1,
+               norm_epsilon=1e-5)
+    lengths = [9, 1, 1, 2, 1, 1, 2, 7] # and few words, so that texts are alike and losses stay far from 0
+    tower_case("clip_vectors", True, own, lengths, 2, 81, 12, "quick_gelu")
+    tower_case("clip_vectors_two_micros", True, {**own, "positions": 16, "batch": 4, "accumulation": 2, "heads": 4}, lengths, 2,
+               82, 16, "gelu")
+    tower_case("siglip_vectors", False, own, lengths, 2, 83, 16, "gelu_pytorch_tanh")
+    tower_case("siglip_vectors_triplets", False, {**own, "batch": 6, "layers": 1, "heads": 1}, [9, 4, 2, 6, 1, 7], 3, 84, 10,
+               "gelu_pytorch_tanh")
+    tower_case("clip_vectors_lora", True, {**own, **today.LORA}, lengths, 2, 85, 12, "quick_gelu")
+    tower_case("siglip_vectors_lora", False, {**own, **today.LORA}, lengths, 2, 86, 16, "gelu_pytorch_tanh")
+
+
+def whole():
+    """tests/golden/sentences/clip and siglip: a model of both towers as transformers saves it, and in vectors.txt what its tower
+    of texts makes of the first lines of tests/golden/embeddings/texts.txt, with the words of bert_uncased."""
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file="tests/golden/tokenizers/bert_uncased/tokenizer.json",
+                                                     pad_token="[PAD]")
+    lines = [t.rstrip("\n") for t in open("tests/golden/embeddings/texts.txt", encoding="utf-8")]
+    lines = [t for t in lines if t and "[SEP]" not in t][:12]
+    vision = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2, image_size=4, patch_size=2)
+    text = dict(hidden_size=12, intermediate_size=16, num_hidden_layers=2, num_attention_heads=3, max_position_embeddings=12,
+                vocab_size=len(tokenizer), bos_token_id=2, eos_token_id=tokenizer.convert_tokens_to_ids("[SEP]"))
+    for name in ("clip", "siglip"):
+        if name == "clip":
+            model = transformers.CLIPModel(transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=10))
+        else:
+            model = transformers.SiglipModel(transformers.SiglipConfig(text_config={**text, "projection_size": 8},
+                                                                       vision_config=vision))
+        families.draw(model, torch.Generator().manual_seed(91)).float().save_pretrained("tests/golden/sentences/" + name)
+        ids = tokenizer(lines, truncation=True, max_length=12, padding="max_length", return_tensors="pt")
+        with torch.no_grad():
+            found = model.double().eval().get_text_features(ids.input_ids).pooler_output
+        with open(f"tests/golden/sentences/{name}/vectors.txt", "w", encoding="utf-8") as f:
+            f.writelines(" ".join("%.7f" % x for x in row) + "\n" for row in found.tolist())
+        with open(f"tests/golden/sentences/{name}/texts.txt", "w", encoding="utf-8") as f:
+            f.writelines(t + "\n" for t in lines)
+
+
 def main():
     torch.set_num_threads(1)
+    towers()
+    whole()
     own = dict(vocabulary=41, positions=16, width=16, layers=2, heads=2, inner=24, batch=4, sequence=9, accumulation=2,
                norm_epsilon=1e-12, types=2)
     case("bert_vectors_mean", "bert", bert(own), own, [9, 4, 1, 6, 2, 9, 7, 3], 2, "mean", 61)

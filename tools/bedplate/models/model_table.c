@@ -147,6 +147,11 @@ uint32_t model_hears_positions(const bp_model_config *config)
 bp_status model_task(const settings *set, bp_model_config *config, bp_error *error)
 {
     config->task = task_of(set, config);
+    if (config->task == BP_TASK_EMBEDDING && config->family->vectors != NULL) {
+        config->family = config->family->vectors;
+        config->family->resolve(config);
+        return BP_OK;
+    }
     if (config->task < BP_TASK_CLASSES) {
         config->classes = 0;
         return BP_OK;

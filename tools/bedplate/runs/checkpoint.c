@@ -661,7 +661,7 @@ static bp_status write_export(checkpoint *c)
 {
     session *s = c->s;
     char path[BP_STORE_PATH_MAX];
-    if (s->spec.config.task == BP_TASK_EMBEDDING) {
+    if (s->spec.config.task == BP_TASK_EMBEDDING && s->spec.config.family->vectors == NULL) {
         const uint32_t width = bp_family_count(&s->spec.config, BP_ROLE_WIDTH);
         BP_TRY(bp_embedder_write(s->store, s->set->output_dir, &s->embedder, width,
                                  s->spec.sequence, &s->error));

@@ -40,10 +40,26 @@ static bp_status embedder_choose_dense(session *s)
     return BP_OK;
 }
 
+/* Of a model that has its own way from tokens to a vector. */
+static bp_status embedder_own(session *s)
+{
+    const settings *set = s->set;
+    const char *option = strcmp(set->pooling, "auto") != 0 ? "--pooling"
+                         : set->prompt_name != NULL        ? "--prompt-name"
+                                                           : NULL;
+    return option == NULL ? BP_OK
+                          : bp_error_set(&s->error, BP_ERR_USAGE, "bedplate",
+                                         "this model makes vectors in its own way", option);
+}
+
 bp_status embedder_choose(session *s)
 {
     static uint64_t scratch[BP_EMBEDDER_SCRATCH / 8];
     const settings *set = s->set;
+    if (s->spec.config.family->vectors != NULL) {
+        s->embedder.normalize = strcmp(set->normalize, "true") == 0;
+        return embedder_own(s);
+    }
     if (s->directory) {
         BP_TRY(bp_embedder_read(s->store, set->model, set->prompt_name, scratch, &s->embedder,
                                 &s->error));

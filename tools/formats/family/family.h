@@ -112,6 +112,11 @@ typedef struct bp_family {
     const char *whole_class; /* of what makes a text of another, the task causal-lm, where
                                 language_class is the class of its encoder */
 
+    /* What reads these files for BP_TASK_EMBEDDING, with the same members, where the way from
+     * tokens to a vector is the model's own: vectors have config.classes numbers, by `resolve`, and
+     * sentence-transformers' files are not asked. NULL: this one, as those files say. */
+    const struct bp_family *vectors;
+
     /* Resolves what one value means by another, after all were read. NULL: nothing. */
     void (*resolve)(bp_model_config *config);
 

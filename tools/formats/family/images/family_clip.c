@@ -17,21 +17,21 @@
         key, BP_ROW_TOKEN, BP_ROLE_NONE, 0, CLIP(member), -1, INT32_MAX, otherwise, NULL           \
     }
 
-#define ROWS_TEXT_TOWER(type, width_, inner_, heads_, positions_, vocabulary_, act_, epsilon_)     \
-    ROW_REAL("text_config.attention_dropout", TEXT(attention_dropout), 1.0, 0.0, DROPOUT),         \
-        ROW_ID("text_config.bos_token_id", text_bos, 49406),                                       \
-        ROW_ID("text_config.eos_token_id", text_eos, 49407),                                       \
-        ROW_CHOICE("text_config.hidden_act", TEXT(activation), ACTS, act_),                        \
-        ROW_COUNT("text_config.hidden_size", TEXT(width), WIDTH_MOST, width_, NONE),               \
-        ROW_COUNT("text_config.intermediate_size", TEXT(inner), INNER_MOST, inner_, NONE),         \
-        ROW_REAL("text_config.layer_norm_eps", TEXT(norm_epsilon), 1.0, epsilon_, NONE),           \
-        ROW_COUNT("text_config.max_position_embeddings", CLIP(text_positions), POSITIONS_MOST,     \
-                  positions_, NONE),                                                               \
-        ROW_FIXED("text_config.model_type", TEXT, type, 0),                                        \
-        ROW_COUNT("text_config.num_attention_heads", TEXT(heads), HEADS_MOST, heads_, NONE),       \
-        ROW_COUNT("text_config.num_hidden_layers", TEXT(layers), LAYERS_MOST, 12, NONE),           \
-        ROW_ID("text_config.pad_token_id", text_pad, 1),                                           \
-        ROW_COUNT("text_config.vocab_size", CLIP(text_vocabulary), INT32_MAX, vocabulary_, NONE)
+/* In an object of the file, `in` "text_config.", or in a file of the tower's own, "". */
+#define ROWS_TEXT_TOWER(in, width_role, inner_role, heads_role, layers_role, width_, inner_,       \
+                        heads_, positions_, vocabulary_, act_, epsilon_)                           \
+    ROW_REAL(in "attention_dropout", TEXT(attention_dropout), 1.0, 0.0, DROPOUT),                  \
+        ROW_ID(in "bos_token_id", text_bos, 49406), ROW_ID(in "eos_token_id", text_eos, 49407),    \
+        ROW_CHOICE(in "hidden_act", TEXT(activation), ACTS, act_),                                 \
+        ROW_COUNT(in "hidden_size", TEXT(width), WIDTH_MOST, width_, width_role),                  \
+        ROW_COUNT(in "intermediate_size", TEXT(inner), INNER_MOST, inner_, inner_role),            \
+        ROW_REAL(in "layer_norm_eps", TEXT(norm_epsilon), 1.0, epsilon_, NONE),                    \
+        ROW_COUNT(in "max_position_embeddings", CLIP(text_positions), POSITIONS_MOST, positions_,  \
+                  NONE),                                                                           \
+        ROW_COUNT(in "num_attention_heads", TEXT(heads), HEADS_MOST, heads_, heads_role),          \
+        ROW_COUNT(in "num_hidden_layers", TEXT(layers), LAYERS_MOST, 12, layers_role),             \
+        ROW_ID(in "pad_token_id", text_pad, 1),                                                    \
+        ROW_VOCABULARY(in, CLIP(text_vocabulary), vocabulary_)
 
 #define ROWS_VISION_TOWER(type, patch_, act_, epsilon_)                                            \
     ROW_REAL("vision_config.attention_dropout", VISION(stack.attention_dropout), 1.0, 0.0,         \
@@ -58,7 +58,8 @@ static const bp_row clip_rows[] = {
     ROW_ALIAS("num_labels", COMMON(classes), CLASSES_MOST),
     ROW_PROBLEM,
     ROW_COUNT("projection_dim", CLIP(projection), WIDTH_MOST, 512, NONE),
-    ROWS_TEXT_TOWER("clip_text_model", 512, 2048, 8, 77, 49408, 5, 1e-5),
+    ROWS_TEXT_TOWER("text_config.", NONE, NONE, NONE, NONE, 512, 2048, 8, 77, 49408, 5, 1e-5),
+    ROW_FIXED("text_config.model_type", TEXT, "clip_text_model", 0),
     ROW_REAL("text_config.initializer_range", TEXT(initializer_range), 1e6, 0.02, INITIAL),
     ROWS_VISION_TOWER("clip_vision_model", 32, 5, 1e-5),
     ROW_REAL("vision_config.initializer_range", VISION(stack.initializer_range), 1e6, 0.02,
@@ -72,12 +73,31 @@ static const bp_row siglip_rows[] = {
     ROW_TYPE,
     ROW_ALIAS("num_labels", COMMON(classes), CLASSES_MOST),
     ROW_PROBLEM,
-    ROWS_TEXT_TOWER("siglip_text_model", 768, 3072, 12, 64, 32000, 3, 1e-6),
+    ROWS_TEXT_TOWER("text_config.", NONE, NONE, NONE, NONE, 768, 3072, 12, 64, 32000, 3, 1e-6),
+    ROW_FIXED("text_config.model_type", TEXT, "siglip_text_model", 0),
     ROW_COUNT_NULL("text_config.projection_size", CLIP(projection), WIDTH_MOST, 0, NONE,
                    BP_ROW_SPARSE),
     ROWS_VISION_TOWER("siglip_vision_model", 16, 3, 1e-6),
     {"vision_config.vision_use_head", BP_ROW_FLAG_NOT, BP_ROLE_NONE, 0, CLIP(headless), 0, 1, 0,
      NULL},
+    ROWS_REFUSED,
+};
+
+/* The towers of texts by themselves. */
+static const bp_row clip_text_rows[] = {
+    ROW_CLASSES,
+    ROWS_TEXT_TOWER("", WIDTH, INNER, HEADS, LAYERS, 512, 2048, 8, 77, 49408, 5, 1e-5),
+    ROW_REAL("initializer_range", TEXT(initializer_range), 1e6, 0.02, INITIAL),
+    ROW_TYPE,
+    ROW_COUNT("projection_dim", CLIP(projection), WIDTH_MOST, 512, NONE),
+    ROWS_REFUSED,
+};
+
+static const bp_row siglip_text_rows[] = {
+    ROW_CLASSES,
+    ROWS_TEXT_TOWER("", WIDTH, INNER, HEADS, LAYERS, 768, 3072, 12, 64, 32000, 3, 1e-6),
+    ROW_TYPE,
+    ROW_COUNT_NULL("projection_size", CLIP(projection), WIDTH_MOST, 0, NONE, BP_ROW_SPARSE),
     ROWS_REFUSED,
 };
 
@@ -89,6 +109,42 @@ static const bp_tensor_rule rules[] = {
 static const char *const ignored[] = {"text_model.*",        "text_projection.*",   "logit_scale",
                                       "logit_bias",          "visual_projection.*", "*position_ids",
                                       "vision_model.head.*", "classifier.*"};
+
+/* Names in a file of the tower's own, then in one of both. */
+static const bp_tensor_rule siglip_text_tensors[] = {
+    {"*", "*", BP_LAYOUT_PLAIN},
+    {"*", "text_model.*", BP_LAYOUT_PLAIN},
+};
+
+static const char *const text_ignored[] = {"vision_model.*", "visual_projection.*", "logit_scale",
+                                           "logit_bias", "*position_ids"};
+
+/* The words are the texts', and padding is the tokenizer's. */
+static void text_resolve(bp_model_config *config, uint32_t kind)
+{
+    bp_clip_config own = bp_clip_config_of(config);
+    own.vision.kind = kind;
+    if (kind == BP_VIT_SIGLIP) {
+        own.text.initializer_range = 0.02;
+    }
+    config->vocabulary = own.text_vocabulary;
+    config->positions = own.text_positions;
+    config->bos_token = own.text_bos;
+    config->eos_token = own.text_eos;
+    config->pad_token = -1;
+    config->classes = own.projection != 0 ? own.projection : own.text.width;
+    bp_family_config_set(config, &own, sizeof own);
+}
+
+static void family_clip_text_resolve(bp_model_config *config)
+{
+    text_resolve(config, BP_VIT_CLIP);
+}
+
+static void family_siglip_text_resolve(bp_model_config *config)
+{
+    text_resolve(config, BP_VIT_SIGLIP);
+}
 
 /* A row has the numbers of an image. */
 static void clip_resolve(bp_model_config *config, uint32_t kind)
@@ -184,6 +240,7 @@ const bp_family bp_family_clip = {
     .row_count = ROWS_COUNT(clip_rows),
     .task = BP_TASK_CLASSES,
     .judge_class = "CLIPForImageClassification",
+    .vectors = &bp_family_clip_text,
     .resolve = family_clip_resolve,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), NULL, 0},
     .adapter_targets = "q_proj,v_proj",
@@ -198,9 +255,37 @@ const bp_family bp_family_siglip = {
     .row_count = ROWS_COUNT(siglip_rows),
     .task = BP_TASK_CLASSES,
     .judge_class = "SiglipForImageClassification",
+    .vectors = &bp_family_siglip_text,
     .resolve = family_siglip_resolve,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), NULL, 0},
     .adapter_targets = "q_proj,v_proj",
     .all_linear = all_linear,
     .presets = siglip_presets,
     .preset_count = ROWS_COUNT(siglip_presets)};
+
+const bp_family bp_family_clip_text = {
+    .model_type = "clip_text_model",
+    .model = &bp_model_clip_text,
+    .rows = clip_text_rows,
+    .row_count = ROWS_COUNT(clip_text_rows),
+    .task = BP_TASK_EMBEDDING,
+    .language_class = "CLIPTextModelWithProjection",
+    .vectors = &bp_family_clip_text,
+    .resolve = family_clip_text_resolve,
+    .naming = {rules, ROWS_COUNT(rules), text_ignored, ROWS_COUNT(text_ignored), NULL, 0},
+    .adapter_targets = "q_proj,v_proj",
+    .all_linear = all_linear};
+
+const bp_family bp_family_siglip_text = {.model_type = "siglip_text_model",
+                                         .model = &bp_model_siglip_text,
+                                         .rows = siglip_text_rows,
+                                         .row_count = ROWS_COUNT(siglip_text_rows),
+                                         .task = BP_TASK_EMBEDDING,
+                                         .language_class = "SiglipTextModel",
+                                         .vectors = &bp_family_siglip_text,
+                                         .resolve = family_siglip_text_resolve,
+                                         .naming = {siglip_text_tensors,
+                                                    ROWS_COUNT(siglip_text_tensors), text_ignored,
+                                                    ROWS_COUNT(text_ignored), NULL, 0},
+                                         .adapter_targets = "q_proj,v_proj",
+                                         .all_linear = all_linear};
