@@ -55,6 +55,12 @@ static bool is_taken(const bp_spec *spec)
 static bool takes(const bp_family *family, size_t task)
 {
     bp_spec spec = spec_of(family);
+    if (tasks[task].task == BP_TASK_EMBEDDING && family->vectors != NULL) {
+        spec = spec_of(family->vectors);
+        spec.sequence = spec.config.positions; /* of SigLIP each text has all of them */
+        spec.texts = 1;
+        return is_taken(&spec);
+    }
     if (bp_task_scores_samples(tasks[task].task) && family->language_class != NULL &&
         family->judge_class == NULL) {
         return false; /* it could not be saved */

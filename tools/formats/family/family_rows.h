@@ -29,7 +29,7 @@
         key, BP_ROW_COUNT_NULL, BP_ROLE_##role, flags, at, 1, most, otherwise, NULL                \
     }
 /* Of a tower of texts; `in`: "text_config.", or "" in a file of its own. */
-#define ROW_VOCABULARY(in, at, otherwise) ROW_COUNT(in "vocab_size", at, INT32_MAX, otherwise, NONE)
+#define ROW_TOKENS(in, at, otherwise) ROW_COUNT(in "vocab_size", at, INT32_MAX, otherwise, NONE)
 /* Another name of a count that another row has. */
 #define ROW_ALIAS(key, at, most)                                                                   \
     {                                                                                              \

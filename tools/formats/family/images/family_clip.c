@@ -30,8 +30,7 @@
                   NONE),                                                                           \
         ROW_COUNT(in "num_attention_heads", TEXT(heads), HEADS_MOST, heads_, heads_role),          \
         ROW_COUNT(in "num_hidden_layers", TEXT(layers), LAYERS_MOST, 12, layers_role),             \
-        ROW_ID(in "pad_token_id", text_pad, 1),                                                    \
-        ROW_VOCABULARY(in, CLIP(text_vocabulary), vocabulary_)
+        ROW_ID(in "pad_token_id", text_pad, 1), ROW_TOKENS(in, CLIP(text_vocabulary), vocabulary_)
 
 #define ROWS_VISION_TOWER(type, patch_, act_, epsilon_)                                            \
     ROW_REAL("vision_config.attention_dropout", VISION(stack.attention_dropout), 1.0, 0.0,         \
