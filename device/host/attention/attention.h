@@ -16,7 +16,9 @@
 /* Backward in vectors passes BP_ATTENTION_ROWS queries over one block of keys after the other, so
  * that what is made of keys and of queries does not grow with the sequence. A block has whole
  * panels of every form and whole blocks of queries. Up to BP_ATTENTION_WHOLE tokens the workspace
- * is what all keys at once took, so that plans of such lengths have the bytes that they had. */
+ * is what all keys at once took, so that plans of such lengths have the bytes that they had. So
+ * does forward with strips of bp_attention_strip queries, whose scores alone have all keys; up to
+ * BP_ATTENTION_WHOLE tokens its block has all of them, and a strip is a block of queries. */
 #define BP_ATTENTION_KEYS  576
 #define BP_ATTENTION_ROWS  512
 #define BP_ATTENTION_WHOLE 2048
@@ -160,12 +162,11 @@ static inline uint64_t bp_attention_element(const bp_attention_shape *s, uint64_
 }
 
 /* Bytes of workspace per worker, the same for every form in vectors. With T' and D' rounded up to
- * 16 elements: forward, O(T x (const + D)), 32 rows of T' scores and keys regrouped; backward 32
+ * 16 elements: forward a strip's rows of T' scores and keys of a block regrouped; backward 32
  * rows of the scores of a block of keys, their gradients, and its keys and values regrouped. Rows
- * of scores are no longer than what 32 queries see through their windows. Elements of 16 bits need
- * rows as floats too: forward the head's, backward those of a block of keys, of the queries that
- * pass over it and of their gradients, and the sums of all gradients by key, the one part that
- * grows with T. */
+ * of scores are no longer than what their queries see through their windows. Elements of 16 bits
+ * need rows as floats too: those of a block of keys, of the queries that pass over it and of what
+ * is made for them, and backward the sums of all gradients by key. */
 uint64_t bp_attention_forward_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_backward_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_backward_over_workspace(const void *scalars, const uint8_t *dtypes);
@@ -177,9 +178,25 @@ uint64_t bp_attention_backward_over_plain(const void *scalars, const uint8_t *dt
 uint64_t bp_attention_decode_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_slots_workspace(const void *scalars, const uint8_t *dtypes);
 
-/* Floats of a workspace that f32 needs; what else there is comes after them. Those of backward do
- * not grow beyond a block. */
-uint64_t bp_attention_forward_floats(const bp_attention_forward_scalars *s);
+/* Floats of a row of scores of so many queries in order; a window of 0 is none. */
+uint64_t bp_attention_pitch(uint64_t sequence, uint64_t window, bool causal, uint64_t queries);
+
+/* Queries of a strip of forward, as many as share what is made of a block of keys. Fewer where
+ * heads are narrow, so that their scores take no more than all keys of such a head took. */
+static inline uint64_t bp_attention_strip(uint64_t width)
+{
+    return bp_least(bp_cut((int64_t)width, BP_LANES), 4) * BP_ATTENTION_QUERIES;
+}
+
+/* Floats of so many keys as panels of any form. */
+static inline uint64_t bp_attention_panels(uint64_t keys, uint64_t width)
+{
+    return bp_size_mul(bp_size_align(keys, BP_LANES) + BP_ATTENTION_QUERIES,
+                       bp_size_align(width, BP_LANES));
+}
+
+/* Floats of a workspace that f32 needs; what else there is comes after them. They do not grow
+ * beyond a block. */
 uint64_t bp_attention_backward_floats(const bp_attention_forward_scalars *s);
 
 /* The larger of a sample's two numbers of rows. */

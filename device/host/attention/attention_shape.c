@@ -9,14 +9,20 @@ static uint64_t rounded(int64_t count)
 
 #define PANEL_MOST 64 /* columns of a panel, which rows of scores begin at a multiple of */
 
-static uint64_t attention_score_pitch(int64_t sequence, int64_t window, bool causal)
+uint64_t bp_attention_pitch(uint64_t sequence, uint64_t window, bool causal, uint64_t queries)
 {
-    const uint64_t near = (uint64_t)window, most = rounded(sequence);
-    if (window <= 0 || near > most) {
+    const uint64_t most = bp_size_align(sequence, BP_LANES);
+    if (window == 0 || window > most) {
         return most;
     }
-    return bp_least(
-        most, rounded((int64_t)((causal ? near : 2 * near) + BP_ATTENTION_QUERIES + PANEL_MOST)));
+    const uint64_t near = causal ? window : 2 * window;
+    return bp_least(most, bp_size_align(near + queries + PANEL_MOST, BP_LANES));
+}
+
+static uint64_t attention_score_pitch(int64_t sequence, int64_t window, bool causal)
+{
+    return bp_attention_pitch((uint64_t)sequence, window > 0 ? (uint64_t)window : 0, causal,
+                              BP_ATTENTION_QUERIES);
 }
 
 /* Rows of 16 elements or more, with 32 rows to spare, of `matrices` D' floats each, and a block's
@@ -27,11 +33,6 @@ static uint64_t floats_of(const bp_attention_forward_scalars *s, uint64_t fixed,
     const uint64_t rows = rounded(s->sequence) + BP_ATTENTION_QUERIES;
     const uint64_t scores = bp_size_mul(pitch + BP_ATTENTION_QUERIES, fixed);
     return bp_size_add(scores, bp_size_mul(rows, bp_size_mul(matrices, rounded(s->head_width))));
-}
-
-uint64_t bp_attention_forward_floats(const bp_attention_forward_scalars *s)
-{
-    return floats_of(s, BP_ATTENTION_QUERIES, 2);
 }
 
 /* Scores, gradients and one of them transposed; keys and values in panels; a number per query. */
@@ -50,16 +51,45 @@ static bool halves(const uint8_t *dtypes)
     return dtypes != NULL && dtypes[0] != BP_F32;
 }
 
+/* All keys of a head at once: a block's scores; keys in panels, and as much again. */
+static uint64_t forward_whole(const bp_attention_forward_scalars *s, bool converted)
+{
+    uint64_t floats = floats_of(s, BP_ATTENTION_QUERIES, 2);
+    if (converted) {
+        /* q, k, v, and a block of out */
+        uint64_t matrix = bp_attention_matrix((uint64_t)s->sequence, (uint64_t)s->head_width);
+        floats = bp_size_add(floats, bp_size_mul(3, matrix));
+        floats = bp_size_add(floats, bp_size_mul(BP_ATTENTION_QUERIES, rounded(s->head_width)));
+    }
+    return floats;
+}
+
+/* A strip's scores; keys of a block in panels. */
+static uint64_t forward_strips(const bp_attention_forward_scalars *s, bool converted)
+{
+    const uint64_t width = (uint64_t)s->head_width, queries = bp_attention_strip(width);
+    const uint64_t pitch = bp_attention_pitch(
+        (uint64_t)s->sequence, s->window > 0 ? (uint64_t)s->window : 0, s->causal != 0, queries);
+    uint64_t floats =
+        bp_size_add(bp_size_mul(queries, pitch), bp_attention_panels(BP_ATTENTION_KEYS, width));
+    if (converted) {
+        /* q and out of the strip, k and v of the block */
+        floats = bp_size_add(floats, 2 * bp_attention_matrix(queries, width));
+        floats = bp_size_add(floats, 2 * bp_attention_matrix(BP_ATTENTION_KEYS, width));
+    }
+    return floats;
+}
+
+/* Documents that are whole may lie in a longer row. */
 uint64_t bp_attention_forward_workspace(const void *scalars, const uint8_t *dtypes)
 {
     const bp_attention_forward_scalars *s = scalars;
-    uint64_t sequence = (uint64_t)s->sequence, width = (uint64_t)s->head_width;
-    uint64_t floats = bp_attention_forward_floats(s);
-    if (halves(dtypes)) {
-        /* q, k, v, and a block of out */
-        uint64_t matrix = bp_attention_matrix(sequence, width);
-        floats = bp_size_add(floats, bp_size_mul(3, matrix));
-        floats = bp_size_add(floats, bp_size_mul(BP_ATTENTION_QUERIES, rounded(s->head_width)));
+    bp_attention_forward_scalars most = *s;
+    most.sequence = s->sequence < BP_ATTENTION_WHOLE ? s->sequence : BP_ATTENTION_WHOLE;
+    uint64_t floats = forward_whole(&most, halves(dtypes));
+    if (s->sequence > BP_ATTENTION_WHOLE) {
+        const uint64_t strips = forward_strips(s, halves(dtypes));
+        floats = strips > floats ? strips : floats;
     }
     return bp_size_mul(sizeof(float), floats);
 }

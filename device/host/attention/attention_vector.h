@@ -324,26 +324,6 @@ static float softmax_row(const head *at, int64_t i, int64_t keys, float *score)
     return most + bp_logf(sum);
 }
 
-static void forward_block(head *at, const int64_t range[2], float *out, int64_t out_pitch,
-                          float *lse)
-{
-    const int64_t keys = keys_of(at, range), panels = panels_of(keys);
-    at->base = base_of(at, range);
-    if (at->panels < panels) {
-        at->panels = higher(at->panels, at->base / FORM->columns);
-        transpose_rows(at, at->k, (int64_t)at->s->sequence, at->k_panels, at->panels, panels);
-        at->panels = panels;
-    }
-    products(at, at->q + range[0] * at->q_pitch, at->q_pitch, at->k_panels, range, at->score);
-    for (int64_t i = range[0]; i < range[1]; i++) {
-        float row_lse = softmax_row(at, i, keys, at->score + (i - range[0]) * at->score_pitch);
-        if (lse != NULL) {
-            lse[i] = row_lse;
-        }
-    }
-    weighted_sums(at, at->score, at->v, range, false, out, out_pitch);
-}
-
 /* The head `number` of a sample, without its rows. */
 static head head_make(const bp_attention_shape *s, uint64_t sample, uint64_t number, float *score)
 {
@@ -357,65 +337,191 @@ static head head_make(const bp_attention_shape *s, uint64_t sample, uint64_t num
                   .score = score};
 }
 
-/* Its rows, in place or behind `rows`, a matrix each. */
-static void head_rows(head *at, const void *qkv, uint64_t sample, float *rows)
+/* A call of forward as its worker sees it. A strip of queries passes over one block of keys after
+ * the other, which makes their scores, and then over the blocks' values. */
+typedef struct forward_work {
+    const bp_attention_forward_pointers *p;
+    bp_attention_shape s;
+    bool whole;      /* one block has all keys of a head, whose rows stay from strip to strip */
+    int64_t keys;    /* of a block */
+    int64_t queries; /* of a strip */
+    float *rows;     /* 16-bit elements as floats: q and out of a strip; k, then v of a block */
+} forward_work;
+
+/* What follows sees the block of keys that begins with `low` alone, of those before `end`. */
+static void see_block(const forward_work *w, head *at, int64_t low, int64_t end)
 {
-    const bp_attention_shape *s = at->s;
-    const int64_t pitch = (int64_t)s->row, count = (int64_t)s->sequence;
-    const uint64_t kv = at->number / s->group;
-    const uint64_t matrix = bp_attention_matrix(bp_attention_rows(s), s->width);
-    at->q_pitch = (int64_t)s->q_row;
-    at->q = rows_of(s, s->q, bp_attention_q(s, sample, at->number), (int64_t)s->queries,
-                    &at->q_pitch, rows);
-    at->pitch = pitch;
-    at->k = rows_of(s, qkv, bp_attention_k(s, sample, kv), count, &at->pitch, rows + matrix);
-    at->pitch = pitch;
-    at->v = rows_of(s, qkv, bp_attention_v(s, sample, kv), count, &at->pitch, rows + 2 * matrix);
+    at->low = low;
+    at->high = w->whole ? (int64_t)w->s.sequence : lower(low + w->keys, end);
 }
 
-/* A block of out: found in place, or in `block` and then rounded. */
-static void forward_task(head *at, const bp_attention_forward_pointers *p, uint64_t sample,
-                         const int64_t range[2], float *block)
+static void see_all(const forward_work *w, head *at)
 {
-    const bp_attention_shape *s = at->s;
-    int64_t pitch = (int64_t)(s->heads * s->width);
-    int64_t place = (int64_t)bp_attention_out(s, sample, at->number) + range[0] * pitch;
-    uint64_t row = (sample * s->heads + at->number) * s->queries;
-    float *lse = p->lse != NULL ? (float *)p->lse + row : NULL;
+    at->low = 0;
+    at->high = (int64_t)w->s.sequence;
+}
+
+/* Rows at->low .. at->high - 1 of keys or values in place, or converted into `buffer`. */
+static const float *block_of(const forward_work *w, head *at, uint64_t place, float *buffer)
+{
+    at->pitch = (int64_t)w->s.row;
+    return rows_of(&w->s, w->p->qkv, place + (uint64_t)at->low * w->s.row, at->high - at->low,
+                   &at->pitch, buffer);
+}
+
+/* The block's keys as panels, as far as queries before `end` look at them. */
+static void block_keys(const forward_work *w, head *at, uint64_t sample, const int64_t range[2])
+{
+    const uint64_t kv = at->number / w->s.group;
+    const int64_t panels = panels_of(keys_of(at, range) - at->low);
+    float *rows = w->rows + 2 * bp_attention_matrix((uint64_t)w->queries, w->s.width);
+    if (!w->whole || at->k == NULL) {
+        at->k = block_of(w, at, bp_attention_k(&w->s, sample, kv), rows);
+        at->panels = 0;
+    }
+    if (at->panels < panels) {
+        at->panels = higher(at->panels, (base_of(at, range) - at->low) / FORM->columns);
+        transpose_rows(at, at->k, at->high - at->low, at->k_panels, at->panels, panels);
+        at->panels = panels;
+    }
+}
+
+static void block_values(const forward_work *w, head *at, uint64_t sample)
+{
+    const uint64_t kv = at->number / w->s.group;
+    float *rows = w->rows + 2 * bp_attention_matrix((uint64_t)w->queries, w->s.width) +
+                  bp_attention_matrix((uint64_t)w->keys, w->s.width);
+    if (!w->whole || at->v == NULL) {
+        at->v = block_of(w, at, bp_attention_v(&w->s, sample, kv), rows);
+    }
+}
+
+/* Where the scores of query i of a strip begin that have those of key `base` first. */
+static float *scores_of(const head *at, const int64_t strip[2], int64_t base, int64_t i)
+{
+    return at->score + (i - strip[0]) * at->score_pitch + at->base - base;
+}
+
+/* The strip's scores with a block of keys, or what its values add to out. */
+static void strip_block(head *at, const int64_t strip[2], int64_t base, float *out,
+                        int64_t out_pitch)
+{
+    for (int64_t i = strip[0]; i < strip[1]; i += QUERIES) {
+        const int64_t range[2] = {i, lower(i + QUERIES, strip[1])}, r = i - strip[0];
+        at->base = base_of(at, range);
+        float *score = scores_of(at, strip, base, i);
+        if (keys_of(at, range) <= at->base) {
+            continue;
+        }
+        if (out == NULL) {
+            products(at, at->q + r * at->q_pitch, at->q_pitch, at->k_panels, range, score);
+        } else {
+            weighted_sums(at, score, at->v, range, true, out + r * out_pitch, out_pitch);
+        }
+    }
+}
+
+/* Its scores become probabilities. */
+static void strip_softmax(head *at, const int64_t strip[2], int64_t base, float *lse)
+{
+    for (int64_t i = strip[0]; i < strip[1]; i++) {
+        const int64_t first = strip[0] + (i - strip[0]) / QUERIES * QUERIES;
+        const int64_t range[2] = {first, lower(first + QUERIES, strip[1])};
+        at->base = base_of(at, range);
+        const float row = softmax_row(at, i, keys_of(at, range), scores_of(at, strip, base, i));
+        if (lse != NULL) {
+            lse[i] = row;
+        }
+    }
+}
+
+/* Queries strip[0] .. strip[1] - 1 of a head. */
+static void forward_strip(const forward_work *w, head *at, uint64_t sample, const int64_t strip[2],
+                          float *out, int64_t out_pitch, float *lse)
+{
+    const bp_attention_shape *s = &w->s;
+    const int64_t rows = strip[1] - strip[0];
+    see_all(w, at);
+    const int64_t end = keys_of(at, strip), base = base_of(at, strip);
+    const int64_t first = base / w->keys * w->keys;
+    at->q_pitch = (int64_t)s->q_row;
+    at->q = rows_of(s, s->q, bp_attention_q(s, sample, at->number) + (uint64_t)strip[0] * s->q_row,
+                    rows, &at->q_pitch, w->rows);
+    for (int64_t low = first; low < end; low += w->keys) {
+        see_block(w, at, low, end);
+        block_keys(w, at, sample, strip);
+        strip_block(at, strip, base, NULL, 0);
+    }
+    see_all(w, at);
+    strip_softmax(at, strip, base, lse);
+    for (int64_t i = 0; i < rows; i++) {
+        memset(out + i * out_pitch, 0, s->width * sizeof(float));
+    }
+    for (int64_t low = first; low < end; low += w->keys) {
+        see_block(w, at, low, end);
+        block_values(w, at, sample);
+        strip_block(at, strip, base, out, out_pitch);
+    }
+}
+
+/* A strip of out: found in place, or beside and then rounded. */
+static void forward_task(const forward_work *w, head *at, uint64_t sample, const int64_t strip[2])
+{
+    const bp_attention_shape *s = &w->s;
+    const int64_t pitch = (int64_t)(s->heads * s->width);
+    const int64_t place = (int64_t)bp_attention_out(s, sample, at->number) + strip[0] * pitch;
+    const uint64_t row = (sample * s->heads + at->number) * s->queries;
+    float *lse = w->p->lse != NULL ? (float *)w->p->lse + row : NULL;
+    float *beside = w->rows + bp_attention_matrix((uint64_t)w->queries, s->width);
     if (s->type == BP_F32) {
-        forward_block(at, range, (float *)p->out + place, pitch, lse);
+        forward_strip(w, at, sample, strip, (float *)w->p->out + place, pitch, lse);
         return;
     }
-    forward_block(at, range, block, at->width, lse);
-    FORM->store((uint16_t *)p->out + place, pitch, block, at->width, range[1] - range[0], at->width,
-                s->type);
+    forward_strip(w, at, sample, strip, beside, at->width, lse);
+    FORM->store((uint16_t *)w->p->out + place, pitch, beside, at->width, strip[1] - strip[0],
+                at->width, s->type);
 }
 
-/* A range of tasks that stays within a head converts its rows and transposes its keys once. */
+/* A worker's part of a call: what it works in, and how. Packed documents are shorter than what the
+ * workspace is for. */
+static forward_work forward_work_make(const bp_host_call *call, const bp_attention_shape *of,
+                                      head *at, uint32_t worker)
+{
+    forward_work w = {.p = call->pointers, .s = *of};
+    const uint64_t rows = bp_attention_rows(&w.s);
+    w.whole = rows <= BP_ATTENTION_WHOLE;
+    w.keys = w.whole ? (int64_t)rows : BP_ATTENTION_KEYS;
+    w.queries = w.whole ? QUERIES : (int64_t)bp_attention_strip(w.s.width);
+    w.s.pitch = bp_attention_pitch(rows, w.s.window, w.s.causal, (uint64_t)w.queries);
+    at->score = bp_worker_part(w.p->work, bp_attention_forward_workspace, call, worker);
+    at->k_panels = at->score + (uint64_t)w.queries * w.s.pitch;
+    w.rows = at->k_panels + bp_attention_panels((uint64_t)w.keys, w.s.width);
+    return w;
+}
+
+/* A range of tasks that stays within a head converts its rows and transposes its keys once where it
+ * is whole, and else once for the tasks of a strip. */
 static void forward_over(const bp_host_call *call, const bp_attention_shape *of, uint64_t first,
                          uint64_t last, uint32_t worker)
 {
-    const bp_attention_forward_pointers *p = call->pointers;
-    const bp_attention_shape s = *of;
-    const uint64_t matrix = bp_attention_matrix(bp_attention_rows(&s), s.width);
-    uint64_t blocks = bp_cut((int64_t)s.queries, QUERIES);
-    float *score = bp_worker_part(p->work, bp_attention_forward_workspace, call, worker);
-    float *rows = score + bp_attention_forward_floats(call->scalars);
-    head at = {0};
-    for (uint64_t task = first; task < last; task++) {
-        uint64_t sample = task / blocks / s.heads, number = task / blocks % s.heads;
-        uint64_t begin = task % blocks * QUERIES;
-        if (task == first || begin == 0) {
-            at = head_make(&s, sample, number, score);
-            head_rows(&at, p->qkv, sample, rows);
-            at.k_panels = score + QUERIES * at.score_pitch;
-            const uint64_t next = task / blocks + 1;
-            if (next * blocks < last) {
-                head_ask_rows(&s, p->qkv, next / s.heads, next % s.heads);
+    head at = {0}, room = {0};
+    const forward_work w = forward_work_make(call, of, &room, worker);
+    const uint64_t blocks = bp_cut((int64_t)w.s.queries, QUERIES);
+    const uint64_t each = (uint64_t)w.queries / QUERIES;
+    for (uint64_t task = first, count; task < last; task += count) {
+        const uint64_t row = task / blocks, in_head = task % blocks;
+        const uint64_t sample = row / w.s.heads, number = row % w.s.heads;
+        count = bp_least(bp_least(each - in_head % each, blocks - in_head), last - task);
+        if (task == first || in_head == 0) {
+            at = head_make(&w.s, sample, number, room.score);
+            at.k_panels = room.k_panels;
+            if ((row + 1) * blocks < last) {
+                head_ask_rows(&w.s, w.p->qkv, (row + 1) / w.s.heads, (row + 1) % w.s.heads);
             }
         }
-        const int64_t range[2] = {(int64_t)begin, (int64_t)bp_least(begin + QUERIES, s.queries)};
-        forward_task(&at, p, sample, range, rows + 3 * matrix);
+        const int64_t strip[2] = {(int64_t)(in_head * QUERIES),
+                                  (int64_t)bp_least((in_head + count) * QUERIES, w.s.queries)};
+        forward_task(&w, &at, sample, strip);
     }
 }
 

@@ -323,6 +323,117 @@ static void backward_in_blocks(void **unused)
     }
 }
 
+/* Forward alone, which leaves what the plain form leaves. */
+static void check_forward(const bp_attention_forward_scalars *s, const int32_t *lengths,
+                          bp_dtype type)
+{
+    form_kernels kernels;
+    both b = both_make(s, lengths, type);
+    bp_attention_forward_pointers p = {
+        .out = b.out.x, .lse = b.lse.x, .qkv = b.qkv.x, .lengths = lengths, .step = &b.step};
+    bp_host_isa_kernels(0, kernels);
+    run(kernels[BP_F32][BP_KERNEL_attention_forward], &p, &p.work, s, BP_F32, 7);
+    p = (bp_attention_forward_pointers){.out = b.out.stored,
+                                        .lse = b.lse.stored,
+                                        .qkv = b.qkv.stored,
+                                        .lengths = lengths,
+                                        .step = &b.step};
+    for (uint32_t form = 0; form < BP_HOST_ISAS; form++) {
+        if (bp_host_isa_runs(form)) {
+            bp_host_isa_kernels(form, kernels);
+            run(kernels[type][BP_KERNEL_attention_forward], &p, &p.work, s, type, 9);
+            assert_rounded(&b.out, b.out.x, type);
+            assert_rounded(&b.lse, b.lse.x, BP_F32);
+        }
+    }
+    both_free(&b);
+}
+
+/* Beyond what all keys at once would take: strips of queries of every length, cut by the ranges of
+ * workers, lengths and windows that end within and at the edges of a block of keys. */
+/* verifies device-1.6909 */
+static void forward_in_strips(void **unused)
+{
+    (void)unused;
+    static const bp_attention_forward_scalars long_shapes[] = {
+        {1, 2059, 1, 1, 2, 1, 9, 0.2, 0.1, 0, 0.0},
+        {1, 2177, 1, 1, 17, 1, 9, 0.2, 0.0, 0, 1.5},
+        {1, 2305, 2, 1, 2, 1, 9, 0.2, 0.1, 577, 0.0},
+        {2, 2100, 1, 1, 49, 1, 9, 0.2, 0.0, 40, 0.0},
+        {1, 2060, 1, 1, 33, 0, 9, 0.2, 0.0, 300, 2.0},
+        {2, 2081, 1, 1, 1, 0, 9, 0.2, 0.2, 0, 0.0},
+        {1, 2304, 1, 1, 64, 1, 9, 0.2, 0.0, 1153, 0.0},
+        {1, 2049, 1, 1, 50, 1, 9, 0.2, 0.0, 1, 0.0},
+    };
+    static const int32_t long_lengths[][2] = {{1152, 0}, {2048, 40}, {577, 2080}};
+    state = 4;
+    for (size_t i = 0; i < sizeof long_shapes / sizeof long_shapes[0]; i++) {
+        check_forward(&long_shapes[i], NULL, (bp_dtype)(i % 3));
+        if (i % 2 == 1) {
+            check_forward(&long_shapes[i], long_lengths[i % 3], (bp_dtype)((i + 1) % 3));
+        }
+    }
+}
+
+/* A row of documents of which one is short enough for all keys at once and one is not. */
+/* verifies device-1.6909 */
+static void strips_of_documents(void **unused)
+{
+    (void)unused;
+    static const bp_attention_forward_scalars s = {1, 4200, 1, 1, 33, 1, 9, 0.2, 0.1, 0, 0.0};
+    int32_t starts[4200];
+    form_kernels kernels;
+    both b = both_make(&s, NULL, BP_BF16);
+    state = 6;
+    for (int i = 0; i < 4200; i++) {
+        starts[i] = i < 2048 ? 0 : i < 4199 ? 2048 : -1;
+    }
+    bp_attention_packed_forward_pointers p = {
+        .out = b.out.x, .lse = b.lse.x, .qkv = b.qkv.x, .starts = starts, .step = &b.step};
+    bp_host_isa_kernels(0, kernels);
+    run(kernels[BP_F32][BP_KERNEL_attention_packed_forward], &p, &p.work, &s, BP_F32, 1);
+    p = (bp_attention_packed_forward_pointers){.out = b.out.stored,
+                                               .lse = b.lse.stored,
+                                               .qkv = b.qkv.stored,
+                                               .starts = starts,
+                                               .step = &b.step};
+    for (uint32_t form = 0; form < BP_HOST_ISAS; form++) {
+        if (bp_host_isa_runs(form)) {
+            bp_host_isa_kernels(form, kernels);
+            run(kernels[BP_BF16][BP_KERNEL_attention_packed_forward], &p, &p.work, &s, BP_BF16, 1);
+            assert_rounded(&b.out, b.out.x, BP_BF16);
+            assert_rounded(&b.lse, b.lse.x, BP_F32);
+        }
+    }
+    both_free(&b);
+}
+
+/* A workspace of forward grows with the sequence by the scores of a strip alone, is never more than
+ * what all keys at once took, and has that up to 2,048 tokens. */
+static void a_workspace_of_strips(void **unused)
+{
+    (void)unused;
+    const uint8_t floats[BP_OPERANDS_MAX] = {BP_F32}, halves[BP_OPERANDS_MAX] = {BP_BF16};
+    for (int64_t width = 1; width <= 256; width += width < 64 ? 7 : 64) {
+        const uint64_t d = bp_size_align((uint64_t)width, 16);
+        bp_attention_forward_scalars s = {1, 0, 32, 8, width, 1, 9, 0.1, 0.0, 0, 0.0};
+        for (s.sequence = 1; s.sequence <= 5000; s.sequence += 1 + s.sequence % 97) {
+            const uint64_t t = bp_size_align((uint64_t)s.sequence, 16);
+            const uint64_t whole = 4 * (32 * (t + 32) + 2 * d * (t + 32));
+            const uint64_t rows = bp_size_align((uint64_t)(s.sequence * width), 16);
+            const uint64_t wide = whole + 4 * (3 * rows + 32 * d);
+            const uint64_t some = bp_attention_forward_workspace(&s, floats);
+            const uint64_t more = bp_attention_forward_workspace(&s, halves);
+            assert_true(s.sequence > 2048 || (some == whole && more == wide));
+            assert_true(some <= whole && more <= wide);
+        }
+    }
+    bp_attention_forward_scalars s = {1, 1 << 19, 32, 8, 128, 1, 9, 0.1, 0.0, 0, 0.0};
+    const uint64_t half = bp_attention_forward_workspace(&s, halves);
+    s.sequence = 1 << 20;
+    assert_true(bp_attention_forward_workspace(&s, halves) - half == UINT64_C(512) << 19);
+}
+
 /* A workspace of backward does not grow with the sequence, but for the sums of gradients by key of
  * elements of 16 bits; up to 2,048 tokens it is what all keys at once took. */
 static void a_workspace_of_blocks(void **unused)
@@ -416,9 +527,11 @@ static void decode(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward_and_backward), cmocka_unit_test(backward_in_blocks),
-        cmocka_unit_test(over_documents),       cmocka_unit_test(a_workspace_of_blocks),
-        cmocka_unit_test(a_workspace_of_rows),  cmocka_unit_test(decode),
+        cmocka_unit_test(forward_and_backward),  cmocka_unit_test(backward_in_blocks),
+        cmocka_unit_test(over_documents),        cmocka_unit_test(a_workspace_of_blocks),
+        cmocka_unit_test(a_workspace_of_rows),   cmocka_unit_test(decode),
+        cmocka_unit_test(forward_in_strips),     cmocka_unit_test(strips_of_documents),
+        cmocka_unit_test(a_workspace_of_strips),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
