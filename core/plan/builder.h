@@ -115,15 +115,21 @@ typedef enum bp_accumulate {
     BP_ACCUMULATE_LAST /* the moments move, then the weights */
 } bp_accumulate;
 
+/* What the builder has of all rows while ops are written over some of them. */
+typedef struct bp_row_window {
+    uint64_t rows;
+    uint64_t first;
+    bp_ref losses;
+    bp_ref input[3]; /* those that each token has one of */
+} bp_row_window;
+
 /* Lanes of tokens (core/plan/passes/token_lanes.h). */
 typedef struct bp_token_lanes {
     struct bp_compile *compile; /* NULL: the group's sum has one leaf */
     uint32_t first;             /* leaf of the micro-batch's first lane */
     bool outside;               /* no lane's ops are written: sums over tokens are refused */
     uint64_t row;               /* of the lane that is, the first of this rank's; else 0 */
-    uint64_t rows;              /* while it is: those of all lanes of this rank, */
-    bp_ref losses;              /* their losses */
-    bp_ref input[3];            /* and inputs that each token has one of */
+    bp_row_window all;          /* while it is: of all lanes of this rank */
 } bp_token_lanes;
 
 typedef enum bp_mode { BP_MODE_TRAIN, BP_MODE_EVAL, BP_MODE_DECODE } bp_mode;
@@ -400,6 +406,22 @@ bp_ref bp_build_bring(bp_builder *builder, uint32_t buffer, uint64_t first, uint
 bp_ref bp_build_bring_rows_of(bp_builder *builder, bp_ref slot, uint64_t first, uint64_t rows,
                               uint64_t width);
 bp_ref bp_build_bring_input(bp_builder *builder, bp_ref slot);
+
+/* Whether all that has the rows of a micro-batch lives in storage (BP_OFFLOAD_STREAMS): while a
+ * program trains. */
+bool bp_build_streams(const bp_builder *builder);
+
+/* (rows, width) of the working type there, until the program ends. */
+bp_ref bp_build_away(bp_builder *builder, uint64_t rows, uint64_t width, const char *name);
+
+/* Brings rows of it: into a buffer of its own, from where the op is written on and not earlier; or
+ * to `to`, one copy among those that may be on their way. Writes rows there. */
+bp_ref bp_build_bring_still(bp_builder *builder, bp_ref slot, uint64_t first, uint64_t rows,
+                            uint64_t width);
+void bp_build_bring_rows_to(bp_builder *builder, bp_ref to, bp_ref slot, uint64_t first,
+                            uint64_t rows, uint64_t width);
+void bp_build_put_rows(bp_builder *builder, bp_ref from, bp_ref slot, uint64_t first, uint64_t rows,
+                       uint64_t width);
 
 /* Whether a table, which `index` has to be, is offloaded: its rows and its slices are then brought
  * one by one, not the whole of it. It is held by bp_build_acquire_update, which brings nothing. */

@@ -933,6 +933,7 @@ static void write_forward(bp_compile *compile, bp_builder *builder, const bp_act
 {
     bp_stage_call call = compile_call(compile, action->stage, micro);
     bp_ref *tape = tape_of(compile, action->stage, micro);
+    call.streams = call.input_away = bp_build_streams(builder);
     bring_input(compile, builder, &call, micro);
     call.variant = action->variant;
     builder->output_class = action->checkpoint ? BP_CLASS_CHECKPOINT : BP_CLASS_TAPE;
@@ -945,7 +946,11 @@ static void write_forward(bp_compile *compile, bp_builder *builder, const bp_act
     for (uint32_t i = 0; i < BP_TAPE_MAX; i++) {
         tape[i] = call.tape[i];
     }
-    offload_checkpoint(compile, builder, action, micro);
+    if (call.streams) {
+        *left_of(compile, action->stage + 1, micro) = (bp_left){.there = true, .slot = call.output};
+    } else {
+        offload_checkpoint(compile, builder, action, micro);
+    }
 }
 
 void compile_ask(const bp_compile *compile, bp_stage_call *call)
@@ -962,6 +967,7 @@ static void write_backward(bp_compile *compile, bp_builder *builder, const bp_ac
     bp_stage_call call = compile_call(compile, action->stage, micro);
     bp_ref *gradients = boundaries(compile, compile->d_boundary, micro);
     const bp_ref *tape = tape_of(compile, action->stage, micro);
+    call.streams = bp_build_streams(builder);
     call.input_away = has_chunks(builder);
     bring_input(compile, builder, &call, micro);
     call.variant = action->variant;

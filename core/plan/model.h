@@ -23,6 +23,8 @@ typedef struct bp_stage_call {
                                  to four dimensions; often (rows, width)); absent for stage 0 */
     bool input_away;          /* backward in: it is offloaded, and bp_build_bring_rows_of brings
                                  parts of it, bp_build_bring_input all; of models with chunks */
+    bool streams;             /* in: input, output and their gradients live in storage, in whole
+                                 (rows, width), and come and go in parts (bp_build_streams) */
     bp_ref output;            /* forward out: absent for the last stage */
     bp_ref d_output;          /* backward in: gradient of output; absent for the last stage */
     bp_ref d_input;           /* backward out: gradient of input; absent for stage 0 */

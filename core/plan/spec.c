@@ -623,6 +623,13 @@ static bp_status check_offload(const bp_spec *spec, bp_error *error)
         return refuse(error, "offload",
                       "checkpoints live in a file, and beside one length of sequences");
     }
+    const uint64_t rows = bp_size_mul(spec->batch, spec->sequence);
+    if (offload->checkpoints == BP_OFFLOAD_STREAMS &&
+        (spec->sequence_chunk == 0 || spec->sequence_chunk >= rows)) {
+        return refuse(error, "offload",
+                      "streams come and go in chunks of fewer tokens than a micro-batch has: "
+                      "--sequence-chunk N");
+    }
     if (offload->states > 0 && spec->optimizer != NULL && spec->optimizer->whole_tensors) {
         return refuse(error, "offload",
                       "the update rule needs whole tensors for its trust ratios; take one without "

@@ -230,8 +230,9 @@ typedef enum bp_sharing {
  * (BP_SPACE_HOST), and is brought when it is used. Shares are parts of BP_OFFLOAD_ALL of what may
  * live there, spread evenly over the order of publication, so that they are asked for evenly over a
  * step. They change no bit of a result. */
-#define BP_OFFLOAD_ALL   64
-#define BP_OFFLOAD_PARTS 16
+#define BP_OFFLOAD_ALL     64
+#define BP_OFFLOAD_PARTS   16
+#define BP_OFFLOAD_STREAMS (BP_OFFLOAD_ALL + 1)
 typedef enum bp_offload_kind {
     BP_OFFLOAD_BASES,
     BP_OFFLOAD_STATES,
@@ -255,7 +256,9 @@ typedef struct bp_offload {
     uint32_t gradients; /* what is added up of them until the update, where states live there too:
                            read and written for each micro-batch, read twice by the update */
     uint32_t checkpoints; /* not 0: what a stage reads again in backward, once it was read in
-                             forward; in a file, of programs of one length */
+                             forward; in a file, of programs of one length. BP_OFFLOAD_STREAMS: and
+                             all else that has the rows of a micro-batch, but for one key-value head
+                             of one layer (layers/blocks/block_streams.h) */
     uint32_t ahead; /* how much of what will be used is on its way, in sizes of the largest of them;
                        0: each is asked for when it is used */
     uint64_t room;  /* 0: what is brought stays no longer than it is used, matrices in slices where

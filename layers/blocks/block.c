@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Forward of a block, and the making of values that backward lacks: the same pass. */
-#include "layers/blocks/block_chunks.h"
+#include "layers/blocks/block_streams.h"
 
 static uint32_t find_present(const bp_ref *refs)
 {
@@ -168,6 +168,10 @@ static void run_forward(bp_builder *builder, bp_stage_call *call, bp_block *bloc
     }
     block_begin(&run, builder, block, call);
     if (builder->status != BP_OK) {
+        return;
+    }
+    if (call->streams) {
+        block_streams_forward(&run, call);
         return;
     }
     const uint32_t kept =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Backward of a block, and the counted costs of its nodes. */
 #include "core/ir/report.h"
-#include "layers/blocks/block_chunks.h"
+#include "layers/blocks/block_streams.h"
 
 bool block_node_works(const block_run *run, uint32_t index)
 {
@@ -35,7 +35,7 @@ void bp_block_backward(bp_builder *builder, bp_stage_call *call, bp_block *block
 {
     block_run run;
     uint32_t reads[BP_BLOCK_NODES];
-    if (call->input_away && block->chunk_until == 0) {
+    if (call->input_away && block->chunk_until == 0 && !call->streams) {
         call->input = bp_build_bring_input(builder, call->input);
         call->input_away = false;
     }
@@ -47,6 +47,10 @@ void bp_block_backward(bp_builder *builder, bp_stage_call *call, bp_block *block
     }
     run.back = true;
     block_want(&run, call->input_wanted, reads);
+    if (call->streams) {
+        block_streams_backward(&run, call, reads);
+        return;
+    }
     run.grad[block->values - 1] = call->d_output;
     if (block->chunk_rows > 0) {
         block_chunks_backward(&run, reads);

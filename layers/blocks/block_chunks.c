@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The end of a block in chunks of rows. */
-#include "layers/blocks/block_chunks.h"
+#include "layers/blocks/chunk_run.h"
 
 #include "layers/nodes/adapter.h"
 
@@ -155,9 +155,7 @@ static void hold_linear(bp_builder *builder, const bp_linear *layer, bool hold, 
     }
 }
 
-/* Those of nodes first .. end - 1. */
-static void hold_weights(const block_run *run, const uint32_t range[2], bool hold,
-                         bp_purpose purpose)
+void chunk_hold(const block_run *run, const uint32_t range[2], bool hold, bp_purpose purpose)
 {
     for (uint32_t i = range[0]; i < range[1]; i++) {
         const bp_node *node = &run->block->node[i];
@@ -177,8 +175,7 @@ static void hold_weights(const block_run *run, const uint32_t range[2], bool hol
     }
 }
 
-/* What a chunk changes of the block and the builder until it is over. */
-static void set_rows(const block_run *run, uint64_t first, uint64_t rows)
+void chunk_rows_set(const block_run *run, uint64_t first, uint64_t rows)
 {
     for (uint32_t v = 0; v < run->block->values; v++) {
         *rows_of(&run->block->value[v]) = rows;
@@ -192,15 +189,13 @@ static bp_ref at_row(bp_ref ref, uint64_t row, const bp_value *value)
     return bp_ref_present(ref) ? bp_ref_at(ref, row * value->shape[1]) : ref;
 }
 
-/* Rows of the chunk that begins with row `first`: the last one may have fewer. */
-static uint64_t block_chunk_rows(const bp_block *block, uint64_t first, uint64_t all)
+uint64_t block_chunk_rows(const bp_block *block, uint64_t first, uint64_t all)
 {
     return all - first < block->chunk_rows ? all - first : block->chunk_rows;
 }
 
-/* A run over `rows` rows from `first` on, which finds of all values those of `inputs` alone. */
-static void chunk_begin(const block_run *run, block_run *part, uint32_t inputs, uint64_t first,
-                        uint64_t rows)
+void chunk_begin(const block_run *run, block_run *part, uint32_t inputs, uint64_t first,
+                 uint64_t rows)
 {
     *part = *run;
     part->held = inputs;
@@ -216,7 +211,7 @@ static void chunk_begin(const block_run *run, block_run *part, uint32_t inputs, 
         part->ref[0] = bp_build_bring_rows_of(run->builder, run->ref[0], first, rows,
                                               value_width(&run->block->value[0]));
     }
-    set_rows(run, first, rows);
+    chunk_rows_set(run, first, rows);
 }
 
 /* Makes `target`, whose place is made here, from the values of `inputs` by the nodes of a range. */
@@ -228,14 +223,14 @@ static void make_by_chunks(block_run *run, uint32_t target, uint32_t inputs,
     const uint64_t all = run->builder->rows;
     const bp_purpose purpose = run->back ? BP_FOR_BACKWARD : BP_FOR_FORWARD;
     run->ref[target] = block_make_buffer(run, target, target);
-    hold_weights(run, range, true, purpose);
+    chunk_hold(run, range, true, purpose);
     for (uint64_t first = 0; first < all; first += block->chunk_rows) {
         chunk_begin(run, &part, inputs, first, block_chunk_rows(block, first, all));
         part.room[target] = at_row(run->ref[target], first, &block->value[target]);
         block_make(&part, value_bit(target));
     }
-    set_rows(run, 0, all);
-    hold_weights(run, range, false, purpose);
+    chunk_rows_set(run, 0, all);
+    chunk_hold(run, range, false, purpose);
 }
 
 void block_chunks_forward(block_run *run)
@@ -320,9 +315,8 @@ static void chunk_leave(const block_run *run, const block_run *part, uint32_t in
     }
 }
 
-/* Backward of the nodes of a range in a chunk, which `inner` has the values of. */
-static void chunk_go_back(block_run *part, const uint32_t range[2], uint32_t inner,
-                          const uint32_t reads[BP_BLOCK_NODES])
+void chunk_go_back(block_run *part, const uint32_t range[2], uint32_t inner,
+                   const uint32_t reads[BP_BLOCK_NODES])
 {
     for (uint32_t i = range[1]; i-- > range[0];) {
         if (block_node_works(part, i)) {
@@ -332,7 +326,7 @@ static void chunk_go_back(block_run *part, const uint32_t range[2], uint32_t inn
     }
 }
 
-static uint32_t made_by(const block_run *run, const uint32_t range[2])
+uint32_t chunk_made_by(const block_run *run, const uint32_t range[2])
 {
     uint32_t made = 0;
     for (uint32_t i = range[0]; i < range[1]; i++) {
@@ -354,26 +348,26 @@ void block_chunks_backward(block_run *run, const uint32_t reads[BP_BLOCK_NODES])
     }
     block_read(run, inputs);
     place_over(run);
-    hold_weights(run, range, true, BP_FOR_BACKWARD);
+    chunk_hold(run, range, true, BP_FOR_BACKWARD);
     bp_build_chunks_begin(run->builder);
     for (uint64_t first = 0; first < all; first += block->chunk_rows) {
         const uint64_t rows = block_chunk_rows(block, first, all);
         chunk_begin(run, &part, inputs, first, rows);
         part.grad[out] = at_row(run->grad[out], first, &block->value[out]);
-        chunk_go_back(&part, range, inputs | made_by(run, range), reads);
+        chunk_go_back(&part, range, inputs | chunk_made_by(run, range), reads);
         if (first == 0) {
-            set_rows(run, 0, all);
+            chunk_rows_set(run, 0, all);
             place_gradients(run, &part, inputs);
-            set_rows(run, first, rows);
+            chunk_rows_set(run, first, rows);
         }
         if (bp_ref_present(run->deltas)) {
             chunk_deltas(run, &part, first);
         }
         chunk_leave(run, &part, inputs, first);
     }
-    set_rows(run, 0, all);
+    chunk_rows_set(run, 0, all);
     bp_build_chunks_end(run->builder);
-    hold_weights(run, range, false, BP_FOR_BACKWARD);
+    chunk_hold(run, range, false, BP_FOR_BACKWARD);
 }
 
 void block_chunks_before_backward(block_run *run, const uint32_t reads[BP_BLOCK_NODES])
@@ -385,16 +379,16 @@ void block_chunks_before_backward(block_run *run, const uint32_t reads[BP_BLOCK_
     if (!bp_ref_present(run->grad[x])) {
         return;
     }
-    hold_weights(run, range, true, BP_FOR_BACKWARD);
+    chunk_hold(run, range, true, BP_FOR_BACKWARD);
     bp_build_chunks_begin(run->builder);
     for (uint64_t first = 0; first < all; first += block->chunk_rows) {
         chunk_begin(run, &part, value_bit(0), first, block_chunk_rows(block, first, all));
         part.grad[x] = at_row(run->grad[x], first, &block->value[x]);
         part.grad[0] = at_row(run->grad[0], first, &block->value[0]);
-        chunk_go_back(&part, range, value_bit(0) | made_by(run, range), reads);
+        chunk_go_back(&part, range, value_bit(0) | chunk_made_by(run, range), reads);
         chunk_leave(run, &part, value_bit(0), first);
     }
-    set_rows(run, 0, all);
+    chunk_rows_set(run, 0, all);
     bp_build_chunks_end(run->builder);
-    hold_weights(run, range, false, BP_FOR_BACKWARD);
+    chunk_hold(run, range, false, BP_FOR_BACKWARD);
 }

@@ -2,8 +2,12 @@
 /* The first and the last stage of models that read from left to right. */
 #include "layers/families/causal.h"
 
+#include "core/plan/passes/token_lanes.h"
+#include "core/plan/rows.h"
 #include "layers/heads/classifier.h"
+#include "layers/heads/distill_loss.h"
 #include "layers/heads/loss.h"
+#include "layers/nodes/adapter.h"
 #include "layers/nodes/publish.h"
 #include "layers/heads/vector.h"
 
@@ -136,6 +140,33 @@ static void causal_embed(bp_builder *builder, bp_stage_call *call, const bp_caus
                  call->output);
 }
 
+/* The rows of a part of those of a micro-batch whose first is `first`. */
+static uint64_t stream_rows(const bp_builder *builder, uint64_t first)
+{
+    const uint64_t left = builder->rows - first, most = builder->spec->sequence_chunk;
+    return left < most ? left : most;
+}
+
+/* The first and the last stage where rows live in storage (bp_stage_call.streams), in parts. */
+static void embed_stream(bp_builder *builder, bp_stage_call *call, const bp_causal *causal)
+{
+    const uint64_t width = causal->embedding.width, all = builder->rows;
+    const bp_class class_of = builder->output_class;
+    const bp_ref slot = bp_build_away(builder, all, width, "stream_offload");
+    builder->output_class = BP_CLASS_WORKSPACE;
+    for (uint64_t first = 0, rows; first < all; first += rows) {
+        bp_row_window window;
+        bp_stage_call part = *call;
+        rows = stream_rows(builder, first);
+        bp_row_window_begin(builder, first, rows, &window);
+        causal_embed(builder, &part, causal);
+        bp_build_put_rows(builder, part.output, slot, first, rows, width);
+        bp_row_window_end(builder, &window);
+    }
+    builder->output_class = class_of;
+    call->output = slot;
+}
+
 /* Dropout of the last norm's output, or, the same, of its gradient. */
 static void causal_drop(bp_builder *builder, const bp_causal *causal, bp_ref x)
 {
@@ -163,10 +194,44 @@ static void forward_head(bp_builder *builder, bp_stage_call *call, const bp_caus
     call->output = BP_ABSENT;
 }
 
+/* What all of these are for: a loss of each token by itself, and nothing of them that is trained,
+ * whose gradient would be a sum over parts. */
+static void stream_check(bp_builder *builder, const bp_causal *causal)
+{
+    const bp_head head = describe_head(builder, causal);
+    const bp_embedding *embedding = &causal->embedding;
+    const bp_spec *spec = builder->spec;
+    const char *what = NULL;
+    if (heads_without_table(&spec->config) || spec->config.task == BP_TASK_TOKENS ||
+        spec->preference.kind != BP_PREFERENCE_NONE || spec->row_weights || bp_distills(builder)) {
+        what = "streams are offloaded of language models that learn each token by itself";
+    } else if (builder->status == BP_OK && (bp_build_trainable(builder, head.table) ||
+                                            bp_build_trainable(builder, BP_CAUSAL_TABLE) ||
+                                            bp_build_trainable(builder, causal->norm.weight) ||
+                                            bp_adapter_there(builder, head.table) ||
+                                            bp_adapter_there(builder, BP_CAUSAL_TABLE) ||
+                                            bp_rows_of(builder, head.table) != BP_NO_PARAMETER)) {
+        what = "streams are offloaded where tables and the last norm are frozen (--lora-r)";
+    } else if (embedding->position != BP_NO_PARAMETER || spec->noise > 0.0 ||
+               bp_dropout_probability(builder, &embedding->dropout) > 0.0 ||
+               bp_dropout_probability(builder, &causal->dropout[0]) > 0.0 ||
+               bp_dropout_probability(builder, &causal->dropout[1]) > 0.0) {
+        what = "streams are offloaded where tokens' rows of the table have no positions, noise or "
+               "dropout";
+    }
+    if (what != NULL && builder->status == BP_OK) {
+        builder->status =
+            bp_error_set(builder->graph->error, BP_ERR_USAGE, "offload", what, "--offload-what");
+    }
+}
+
 void bp_causal_forward(bp_builder *builder, bp_stage_call *call)
 {
     const bp_causal causal = causal_of(builder);
-    if (call->stage == 0) {
+    if (call->streams && call->stage == 0) {
+        stream_check(builder, &causal);
+        embed_stream(builder, call, &causal);
+    } else if (call->stage == 0) {
         causal_embed(builder, call, &causal);
     } else if (is_block(&builder->spec->config, call->stage)) {
         bp_block_forward(builder, call, bp_block_family_list(builder, call));
@@ -216,6 +281,31 @@ static void backward_head(bp_builder *builder, bp_stage_call *call, const bp_cau
     call->d_input = call->input_wanted ? d_y : BP_ABSENT;
 }
 
+static void head_stream(bp_builder *builder, bp_stage_call *call, const bp_causal *causal)
+{
+    const uint64_t width = causal->norm.width, all = builder->rows;
+    const bool counted = builder->loss_counted;
+    const bp_ref slot =
+        call->input_wanted ? bp_build_away(builder, all, width, "d_stream_offload") : BP_ABSENT;
+    builder->loss_counted = true; /* as one sum over all rows, behind the last */
+    for (uint64_t first = 0, rows; first < all; first += rows) {
+        bp_row_window window;
+        bp_stage_call part = *call;
+        rows = stream_rows(builder, first);
+        part.input = bp_build_bring_rows_of(builder, call->input, first, rows, width);
+        part.input_away = false;
+        bp_row_window_begin(builder, first, rows, &window);
+        backward_head(builder, &part, causal);
+        bp_row_window_end(builder, &window);
+        if (call->input_wanted) {
+            bp_build_put_rows(builder, part.d_input, slot, first, rows, width);
+        }
+    }
+    builder->loss_counted = counted;
+    bp_loss_sum(builder);
+    call->d_input = slot;
+}
+
 static void backward_embedding(bp_builder *builder, bp_stage_call *call, const bp_causal *causal)
 {
     const bp_embedding *embedding = &causal->embedding;
@@ -232,7 +322,10 @@ static void backward_embedding(bp_builder *builder, bp_stage_call *call, const b
 void bp_causal_backward(bp_builder *builder, bp_stage_call *call)
 {
     const bp_causal causal = causal_of(builder);
-    if (call->stage == 0) {
+    const bool head = call->stage > 0 && !is_block(&builder->spec->config, call->stage);
+    if (call->streams && head) {
+        head_stream(builder, call, &causal);
+    } else if (call->stage == 0) {
         backward_embedding(builder, call, &causal);
     } else if (is_block(&builder->spec->config, call->stage)) {
         bp_block_backward(builder, call, bp_block_family_list(builder, call));

@@ -92,6 +92,20 @@ bp_ref bp_attention_ranks_take_out(bp_builder *builder, const bp_attention *atte
 void bp_attention_ranks_give_out(bp_builder *builder, const bp_attention *attention, bp_ref own,
                                  bp_ref out);
 
+/* One key-value head by itself, with its query heads; how many there are; elements of a row of the
+ * queries, keys and values, and of the outputs, of all heads. */
+bp_attention bp_attention_head_of(const bp_attention *attention);
+uint32_t bp_attention_kv_heads(const bp_attention *attention);
+uint64_t bp_attention_qkv_width(const bp_attention *attention);
+uint64_t bp_attention_out_width(const bp_attention *attention);
+
+/* The builder's rows of all heads as pieces, each as many rows of one key-value head, or, joined,
+ * the rows of the pieces. */
+void bp_attention_pieces_qkv(bp_builder *builder, const bp_attention *attention, bp_ref qkv,
+                             bp_ref pieces, bool join);
+void bp_attention_pieces_out(bp_builder *builder, const bp_attention *attention, bp_ref out,
+                             bp_ref pieces, bool join);
+
 /* Losses (T) of all ranks from this one's (T / N). */
 bp_ref bp_attention_ranks_losses(bp_builder *builder, bp_ref losses);
 

@@ -13,6 +13,7 @@ typedef struct ranks_span {
 /* Rows of a rank's tokens with all heads, and the pieces of all ranks, one behind the other, each
  * of as many rows with one rank's heads. */
 typedef struct ranks_rows {
+    uint32_t ranks;
     bp_ref all;
     uint64_t pitch; /* elements of a row of it */
     bp_ref pieces;
@@ -64,7 +65,7 @@ static void move_parts(bp_builder *builder, const bp_parts_split_scalars *scalar
 static void move_span(bp_builder *builder, const ranks_rows *rows, ranks_span span, uint64_t to,
                       bool join)
 {
-    const uint32_t ranks = ranks_of(builder);
+    const uint32_t ranks = rows->ranks;
     const int64_t each = (int64_t)span.each, pitch = (int64_t)rows->piece_pitch;
     for (uint32_t first = 0; first < ranks; first += PARTS) {
         bp_ref y[PARTS] = {BP_ABSENT, BP_ABSENT, BP_ABSENT, BP_ABSENT};
@@ -93,7 +94,7 @@ static void move_qkv(bp_builder *builder, const bp_attention *attention, const r
 {
     const uint64_t q = attention->heads * attention->head_width;
     const uint64_t k = ranks_kv_heads(attention) * attention->head_width;
-    const uint32_t ranks = ranks_of(builder);
+    const uint32_t ranks = rows->ranks;
     move_span(builder, rows, (ranks_span){0, q / ranks}, 0, join);
     move_span(builder, rows, (ranks_span){q, k / ranks}, q / ranks, join);
     move_span(builder, rows, (ranks_span){q + k, k / ranks}, (q + k) / ranks, join);
@@ -143,7 +144,8 @@ static uint64_t qkv_width(const bp_attention *attention)
 bp_ref bp_attention_ranks_take(bp_builder *builder, const bp_attention *attention, bp_ref qkv)
 {
     const uint64_t width = qkv_width(attention), own = width / ranks_of(builder);
-    const ranks_rows rows = {qkv, width, make_own(builder, own, "qkv_for_ranks"), own};
+    const ranks_rows rows = {ranks_of(builder), qkv, width, make_own(builder, own, "qkv_for_ranks"),
+                             own};
     const bp_ref to = make_own(builder, own, "qkv_of_heads");
     move_qkv(builder, attention, &rows, false);
     heads_exchange(builder, to, rows.pieces, own);
@@ -154,7 +156,8 @@ void bp_attention_ranks_give(bp_builder *builder, const bp_attention *attention,
                              bp_ref qkv)
 {
     const uint64_t width = qkv_width(attention), part = width / ranks_of(builder);
-    const ranks_rows rows = {qkv, width, make_own(builder, part, "d_qkv_of_ranks"), part};
+    const ranks_rows rows = {ranks_of(builder), qkv, width,
+                             make_own(builder, part, "d_qkv_of_ranks"), part};
     heads_exchange(builder, rows.pieces, own, part);
     move_qkv(builder, attention, &rows, true);
 }
@@ -162,7 +165,8 @@ void bp_attention_ranks_give(bp_builder *builder, const bp_attention *attention,
 bp_ref bp_attention_ranks_take_out(bp_builder *builder, const bp_attention *attention, bp_ref out)
 {
     const uint64_t width = out_width(attention), own = width / ranks_of(builder);
-    const ranks_rows rows = {out, width, make_own(builder, own, "out_for_ranks"), own};
+    const ranks_rows rows = {ranks_of(builder), out, width, make_own(builder, own, "out_for_ranks"),
+                             own};
     const bp_ref to = make_own(builder, own, "out_of_heads");
     move_span(builder, &rows, (ranks_span){0, own}, 0, false);
     heads_exchange(builder, to, rows.pieces, own);
@@ -173,9 +177,51 @@ void bp_attention_ranks_give_out(bp_builder *builder, const bp_attention *attent
                                  bp_ref out)
 {
     const uint64_t width = out_width(attention), part = width / ranks_of(builder);
-    const ranks_rows rows = {out, width, make_own(builder, part, "out_of_ranks"), part};
+    const ranks_rows rows = {ranks_of(builder), out, width, make_own(builder, part, "out_of_ranks"),
+                             part};
     heads_exchange(builder, rows.pieces, own, part);
     move_span(builder, &rows, (ranks_span){0, part}, 0, true);
+}
+
+bp_attention bp_attention_head_of(const bp_attention *attention)
+{
+    bp_attention own = *attention;
+    own.heads = attention->heads / (uint32_t)ranks_kv_heads(attention);
+    own.kv_heads = 1;
+    return own;
+}
+
+uint32_t bp_attention_kv_heads(const bp_attention *attention)
+{
+    return (uint32_t)ranks_kv_heads(attention);
+}
+
+uint64_t bp_attention_qkv_width(const bp_attention *attention)
+{
+    return qkv_width(attention);
+}
+
+uint64_t bp_attention_out_width(const bp_attention *attention)
+{
+    return out_width(attention);
+}
+
+void bp_attention_pieces_qkv(bp_builder *builder, const bp_attention *attention, bp_ref qkv,
+                             bp_ref pieces, bool join)
+{
+    const uint32_t heads = bp_attention_kv_heads(attention);
+    const uint64_t width = qkv_width(attention);
+    const ranks_rows rows = {heads, qkv, width, pieces, width / heads};
+    move_qkv(builder, attention, &rows, join);
+}
+
+void bp_attention_pieces_out(bp_builder *builder, const bp_attention *attention, bp_ref out,
+                             bp_ref pieces, bool join)
+{
+    const uint32_t heads = bp_attention_kv_heads(attention);
+    const uint64_t width = out_width(attention);
+    const ranks_rows rows = {heads, out, width, pieces, width / heads};
+    move_span(builder, &rows, (ranks_span){0, width / heads}, 0, join);
 }
 
 bp_ref bp_attention_ranks_losses(bp_builder *builder, bp_ref losses)

@@ -338,6 +338,62 @@ bp_ref bp_build_bring_rows_of(bp_builder *builder, bp_ref slot, uint64_t first, 
     return to;
 }
 
+bool bp_build_streams(const bp_builder *builder)
+{
+    return builder->spec->offload.checkpoints == BP_OFFLOAD_STREAMS &&
+           builder->mode == BP_MODE_TRAIN;
+}
+
+bp_ref bp_build_away(bp_builder *builder, uint64_t rows, uint64_t width, const char *name)
+{
+    const bp_dtype dtype = bp_build_working(builder);
+    const bp_buffer prototype = {.class_of = BP_CLASS_CHECKPOINT,
+                                 .scope = BP_SCOPE_PROGRAM,
+                                 .space = compile_offload_space(builder),
+                                 .dtype = dtype,
+                                 .rank = 2,
+                                 .shape = {rows, width}};
+    uint32_t slot = BP_NO_BUFFER;
+    if (builder->status != BP_OK) {
+        return BP_ABSENT;
+    }
+    builder->status = bp_graph_buffer(builder->graph, &prototype, name, &slot);
+    return (bp_ref){slot, dtype, 0};
+}
+
+/* Bytes of such rows, and where they begin. */
+static bp_span away_rows(bp_ref slot, uint64_t first, uint64_t rows, uint64_t width)
+{
+    const uint64_t row = bp_size_mul(width, bp_dtype_bytes(slot.dtype));
+    const uint64_t begin = bp_size_add(slot.offset, bp_size_mul(first, row));
+    return (bp_span){begin, bp_size_add(begin, bp_size_mul(rows, row))};
+}
+
+bp_ref bp_build_bring_still(bp_builder *builder, bp_ref slot, uint64_t first, uint64_t rows,
+                            uint64_t width)
+{
+    const bp_span span = away_rows(slot, first, rows, width);
+    const bp_ref to =
+        bp_build_buffer(builder, BP_CLASS_WORKSPACE, slot.dtype, rows, width, "brought_head");
+    offload_copy(builder, to, (bp_ref){slot.buffer, BP_U8, span.first}, span.end - span.first,
+                 BP_NO_BUFFER);
+    return to;
+}
+
+void bp_build_bring_rows_to(bp_builder *builder, bp_ref to, bp_ref slot, uint64_t first,
+                            uint64_t rows, uint64_t width)
+{
+    const bp_span span = away_rows(slot, first, rows, width);
+    compile_bring_into(builder, to, slot.buffer, span.first, span.end - span.first);
+}
+
+void bp_build_put_rows(bp_builder *builder, bp_ref from, bp_ref slot, uint64_t first, uint64_t rows,
+                       uint64_t width)
+{
+    const bp_span span = away_rows(slot, first, rows, width);
+    bp_build_put_back(builder, from, slot.buffer, span.first, span.end - span.first);
+}
+
 /* Bytes that an op fetches from the offload tier; 0: it is none that may move. */
 static uint64_t fetch_bytes(const bp_graph *graph, const bp_op *op)
 {
@@ -374,6 +430,13 @@ static bool goes_down(const bp_graph *graph, const bp_op *op, bp_kernel kernel)
 {
     return op->kernel == kernel &&
            graph->buffers[graph->refs[op->operand].buffer].space != BP_SPACE_DEVICE;
+}
+
+/* Whether an op begins to copy from there, also one that does not move. */
+static bool comes_up(const bp_graph *graph, const bp_op *op)
+{
+    return op->kernel == BP_KERNEL_copy_begin &&
+           graph->buffers[graph->refs[op->operand + 1].buffer].space != BP_SPACE_DEVICE;
 }
 
 /* Bytes of the offload tier that ops were about that a pass has gone by, so that few of them are
@@ -547,8 +610,8 @@ static uint32_t write_place(const bp_graph *graph, window *w, const seen *fetche
     uint32_t stop = w->edge;
     if (seen_may(fetched, seen_bytes(graph, wait, 0), end - stop + 1)) {
         uint32_t i = at + 1;
-        while (i < stop && !(graph->ops[i].brings != BP_NO_BUFFER &&
-                             offload_meet(graph, &graph->ops[i], wait))) {
+        while (i < stop &&
+               !(comes_up(graph, &graph->ops[i]) && offload_meet(graph, &graph->ops[i], wait))) {
             i++;
         }
         stop = i;
@@ -574,7 +637,7 @@ static void write_behind_program(bp_graph *graph, uint32_t first, uint32_t end, 
             memmove(&graph->ops[i], &graph->ops[i + 1], (place - i) * sizeof op);
             graph->ops[place] = op;
             fetched.moved++;
-        } else if (op.brings != BP_NO_BUFFER) {
+        } else if (comes_up(graph, &op)) {
             seen_add(&fetched, seen_bytes(graph, &op, 1), end - i);
         } else {
             w.flying += written_bytes(graph, &op);

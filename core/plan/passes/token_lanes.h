@@ -29,6 +29,10 @@ void bp_token_lane_end(bp_builder *builder, uint32_t lane);
 /* Where the lane begins in rows of all lanes, `width` elements each; absent stays absent. */
 bp_ref bp_token_lane_at(const bp_builder *builder, bp_ref ref, uint64_t width);
 
+/* The ops of rows first .. first + rows - 1 of the builder's, `all` keeps what these have. */
+void bp_row_window_begin(bp_builder *builder, uint64_t first, uint64_t rows, bp_row_window *all);
+void bp_row_window_end(bp_builder *builder, const bp_row_window *all);
+
 /* Ops that would part what tokens share, `what` in words, are refused where there are lanes:
  * builder->status becomes BP_ERR_USAGE. */
 void bp_token_lanes_whole(bp_builder *builder, const char *what);

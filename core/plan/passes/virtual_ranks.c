@@ -571,6 +571,29 @@ void bp_token_lanes_place(bp_builder *builder)
     shift_inputs(builder, builder->row_first);
 }
 
+void bp_row_window_begin(bp_builder *builder, uint64_t first, uint64_t rows, bp_row_window *all)
+{
+    *all = (bp_row_window){
+        .rows = builder->rows, .first = builder->row_first, .losses = builder->losses};
+    for (size_t i = 0; i < BY_TOKEN; i++) {
+        all->input[i] = builder->input[by_token[i]];
+    }
+    builder->rows = rows;
+    builder->row_first += first;
+    builder->losses = bp_ref_present(all->losses) ? bp_ref_at(all->losses, first) : all->losses;
+    shift_inputs(builder, first);
+}
+
+void bp_row_window_end(bp_builder *builder, const bp_row_window *all)
+{
+    builder->rows = all->rows;
+    builder->row_first = all->first;
+    builder->losses = all->losses;
+    for (size_t i = 0; i < BY_TOKEN; i++) {
+        builder->input[by_token[i]] = all->input[i];
+    }
+}
+
 void bp_token_lane_begin(bp_builder *builder, uint32_t lane)
 {
     bp_token_lanes *lanes = &builder->lanes;
@@ -580,15 +603,7 @@ void bp_token_lane_begin(bp_builder *builder, uint32_t lane)
     const uint64_t rows = bp_spec_lane_tokens(builder->spec);
     lanes->outside = false;
     lanes->row = lane * rows;
-    lanes->rows = builder->rows;
-    lanes->losses = builder->losses;
-    for (size_t i = 0; i < BY_TOKEN; i++) {
-        lanes->input[i] = builder->input[by_token[i]];
-    }
-    builder->rows = rows;
-    builder->row_first += lanes->row;
-    builder->losses = bp_token_lane_at(builder, builder->losses, 1);
-    shift_inputs(builder, lanes->row);
+    bp_row_window_begin(builder, lanes->row, rows, &lanes->all);
     bp_virtual_ranks_enter(lanes->compile, builder, lanes->first + lane);
 }
 
@@ -600,13 +615,8 @@ void bp_token_lane_end(bp_builder *builder, uint32_t lane)
     }
     bp_virtual_ranks_leave(lanes->compile, builder, lanes->first + lane);
     lanes->outside = true;
-    builder->row_first -= lanes->row;
     lanes->row = 0;
-    builder->rows = lanes->rows;
-    builder->losses = lanes->losses;
-    for (size_t i = 0; i < BY_TOKEN; i++) {
-        builder->input[by_token[i]] = lanes->input[i];
-    }
+    bp_row_window_end(builder, &lanes->all);
 }
 
 bp_ref bp_token_lane_at(const bp_builder *builder, bp_ref ref, uint64_t width)

@@ -41,7 +41,8 @@ static bool offload_what(uint32_t *what, const char *text)
                  {"states", OFFLOAD_STATES},
                  {"weights", OFFLOAD_STATES | OFFLOAD_WEIGHTS},
                  {"gradients", OFFLOAD_STATES | OFFLOAD_GRADIENTS},
-                 {"checkpoints", OFFLOAD_CHECKPOINTS}};
+                 {"checkpoints", OFFLOAD_CHECKPOINTS},
+                 {"streams", OFFLOAD_CHECKPOINTS | OFFLOAD_STREAMS}};
     *what = 0;
     for (const char *at = text; at != NULL; at = strchr(at, ',')) {
         at += at != text ? 1 : 0;
@@ -111,8 +112,8 @@ bp_status offload_read(offload_choice *b, const settings *set, bp_error *error)
     if (!offload_what(&b->what, set->offload_what)) {
         bp_status status =
             bp_error_set(error, BP_ERR_USAGE, where,
-                         "what may be offloaded is named by bases, states, weights, gradients and "
-                         "checkpoints",
+                         "what may be offloaded is named by bases, states, weights, gradients, "
+                         "checkpoints and streams",
                          "--offload-what");
         bp_error_found(error, set->offload_what, strlen(set->offload_what));
         return status;
@@ -204,7 +205,9 @@ void offload_all(bp_spec *spec, uint32_t what)
                      .states = parts && (what & OFFLOAD_STATES) != 0 ? BP_OFFLOAD_ALL : 0,
                      .weights = parts && (what & OFFLOAD_WEIGHTS) != 0 ? BP_OFFLOAD_ALL : 0,
                      .gradients = parts && (what & OFFLOAD_GRADIENTS) != 0 ? BP_OFFLOAD_ALL : 0,
-                     .checkpoints = (what & OFFLOAD_CHECKPOINTS) != 0 ? BP_OFFLOAD_ALL : 0,
+                     .checkpoints = (what & OFFLOAD_STREAMS) != 0       ? BP_OFFLOAD_STREAMS
+                                    : (what & OFFLOAD_CHECKPOINTS) != 0 ? BP_OFFLOAD_ALL
+                                                                        : 0,
                      .ahead = OFFLOAD_AHEAD,
                      .host = offload_beside(spec)};
 }

@@ -17,6 +17,7 @@
 #define OFFLOAD_STATES      2u
 #define OFFLOAD_WEIGHTS     4u
 #define OFFLOAD_CHECKPOINTS 8u
+#define OFFLOAD_STREAMS     32u
 #define OFFLOAD_GRADIENTS   16u
 #define OFFLOAD_ALL         7u /* that costs no bytes written for every micro-batch */
 

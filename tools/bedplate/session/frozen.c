@@ -18,6 +18,9 @@ static bp_status plan_whole(session *s, uint64_t *arena_bytes)
     spec.quantised = spec.experts = BP_QUANTISED_NONE;
     spec.stored_count = 0;
     spec.offload.ahead = 0; /* nor are copies put in order: what is in flight is left out */
+    if (spec.offload.checkpoints == BP_OFFLOAD_STREAMS) {
+        spec.offload.checkpoints = BP_OFFLOAD_ALL; /* streams are those of frozen tables */
+    }
     for (uint32_t i = 0; i < s->plan.spec.rule_count; i++) {
         const bp_parameter_rule *rule = &s->plan.spec.rules[i];
         if (rule->kind == BP_RULE_OVERRIDE) {
