@@ -53,7 +53,9 @@ static const struct {
               {BP_KERNEL_attention_biased_backward, bp_attention_backward_workspace}};
 
 /* What any form of a kernel asks for, so that a plan does not depend on the processor found; a plan
- * for the portable form by name has what that one uses. */
+ * for the portable form by name has what that one uses. A single task is the first worker's: of one
+ * key-value head alone the sums of gradients by key, which have the bytes of all rows, are there
+ * once (layers/blocks/block_streams.h). */
 uint64_t bp_host_device_widest(const bp_device_options *options, bp_kernel kernel,
                                const void *scalars, const uint8_t *dtypes)
 {
@@ -63,6 +65,10 @@ uint64_t bp_host_device_widest(const bp_device_options *options, bp_kernel kerne
         options->variant != NULL && strcmp(options->variant, bp_host_portable.name) == 0;
     for (size_t i = 0; !named && i < sizeof widest / sizeof widest[0]; i++) {
         most.workspace = widest[i].kernel == kernel ? widest[i].workspace : most.workspace;
+    }
+    const bool head = kernel == BP_KERNEL_attention_backward_over; /* whose forms have its tasks */
+    if (head && most.tasks(scalars) == 1) {
+        return bp_size_align(most.workspace(scalars, dtypes), WORKER_ALIGNMENT);
     }
     return bp_host_device_workers(&most, options, scalars, dtypes);
 }

@@ -24,6 +24,7 @@ typedef struct pending {
     const bp_op *op;
     pending_operand to;
     pending_operand from;
+    bp_span pages[2]; /* of both */
 } pending;
 
 static bp_status pending_refuse(const bp_graph *graph, const bp_op *op, const char *text)
@@ -105,12 +106,42 @@ static bool pending_names(const pending *f, const bp_op *op, uint32_t tuple)
     return false;
 }
 
+/* The pages from an operand's first to past its last byte: what it shares pages with. */
+static bp_span pending_pages(const pending_operand *a)
+{
+    return bp_address_pages(bp_rectangle_span(&a->bytes));
+}
+
+/* Whether a copy has no page in common with the work in flight, which copies of parts of the same
+ * tensor mostly have not: far cheaper to see than what each touches. */
+static bool pending_apart(const pending *f, const bp_op *op)
+{
+    if (op->kernel != BP_KERNEL_copy_begin && op->kernel != BP_KERNEL_copy_wait) {
+        return false;
+    }
+    const bp_copy_begin_scalars *s = (const void *)(f->graph->scalars + op->scalar);
+    const pending_operand *work[2] = {&f->to, &f->from};
+    for (uint32_t i = 0; i < 2; i++) {
+        const bp_ref ref = f->graph->refs[op->operand + i];
+        const uint64_t pitch = (uint64_t)(i == 0 ? s->to_pitch : s->from_pitch);
+        const uint64_t end = ref.offset + (uint64_t)(s->rows - 1) * pitch + (uint64_t)s->width;
+        const bp_span own = bp_address_pages((bp_span){ref.offset, end});
+        for (uint32_t k = 0; k < 2; k++) {
+            const bp_span other = f->pages[k];
+            if (work[k]->buffer == ref.buffer && own.first < other.end && other.first < own.end) {
+                return false;
+            }
+        }
+    }
+    return s->rows > 0;
+}
+
 /* Holds an op between begin and wait against the work in flight. */
 static bp_status pending_check(const pending *f, const bp_op *op)
 {
     pending_operand operands[BP_OPERANDS_MAX];
     for (uint32_t tuple = 0; tuple < op->tuples; tuple++) {
-        if (!pending_names(f, op, tuple)) {
+        if (!pending_names(f, op, tuple) || pending_apart(f, op)) {
             continue;
         }
         uint32_t count = pending_operands(f->graph, op, tuple, operands);
@@ -198,6 +229,8 @@ static bp_status pending_follow(const bp_graph *graph, uint32_t begin, uint32_t 
     (void)pending_operands(graph, f.op, 0, operands);
     f.to = operands[0];
     f.from = operands[1];
+    f.pages[0] = pending_pages(&f.to);
+    f.pages[1] = pending_pages(&f.from);
     BP_TRY(pending_beside(&f));
     for (uint32_t i = begin + 1; i < end; i++) {
         const bp_op *op = &graph->ops[i];

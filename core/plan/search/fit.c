@@ -20,7 +20,8 @@
 #define QUICK_ACTIONS  1500 /* of the longest schedule that is planned for a first answer */
 #define BOUND_LEAST    4096 /* bytes that a bound has more than twice what plans have shown */
 #define BOUND_SLACK    1e-5 /* part of a bound that is taken off: the programme counts in floats */
-#define SEQUENCE_STEPS 2    /* sizes of a chunk of the sequence: beyond, the MLP is no peak */
+#define SEQUENCE_STEPS 3    /* sizes of a chunk of the sequence, the last of which */
+#define SEQUENCE_LONG  1024 /* has so many tokens at least: in fewer the MLP is no peak */
 
 static const char where[] = "fit";
 
@@ -572,9 +573,8 @@ uint32_t bp_fit_sequence_chunk(const bp_spec *spec, uint32_t step)
         chunk = bp_size_align(bp_size_ceil_div(rows, UINT64_C(4) << 2 * i), FIT_SEQUENCE_LEAST);
     }
     chunked.sequence_chunk = (uint32_t)chunk;
-    return step <= SEQUENCE_STEPS && chunk < before && bp_spec_check(&chunked, NULL) == BP_OK
-               ? (uint32_t)chunk
-               : 0;
+    const bool tried = step < SEQUENCE_STEPS || (step == SEQUENCE_STEPS && chunk >= SEQUENCE_LONG);
+    return tried && chunk < before && bp_spec_check(&chunked, NULL) == BP_OK ? (uint32_t)chunk : 0;
 }
 
 /* Whether a chunk of the sequence is worth trying: with the policy that keeps least, of which it

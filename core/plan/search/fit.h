@@ -58,8 +58,8 @@ typedef struct bp_fit {
 } bp_fit;
 
 /* The size number `step`, from 1 on, of a chunk of the spec's micro-batch that the fit tries where
- * that is free: a 4th, a 16th and a 64th of its rows, in multiples of 64; 0: there is none, or the
- * spec cannot have chunks. */
+ * that is free: a 4th, a 16th and, of 65,473 rows and more, a 64th of them, in multiples of 64; 0:
+ * there is none, or the spec cannot have chunks. */
 uint32_t bp_fit_sequence_chunk(const bp_spec *spec, uint32_t step);
 
 /* Sequences of a batch that belong together: two of a pair, all texts of a row of texts; else 1. Of

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Convolutional nets by description: training, every policy's bits, round trips, frozen norms, bad descriptions.
-# verifies run-1.e4fa layers-53.06b5
+# verifies run-1.e4fa layers-55.06b5
 . "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (k = 0; k < 60; k++) {

@@ -201,6 +201,13 @@ static void test_chunks_of_a_sequence(void **state)
     assert_int_equal(bp_fit_sequence_chunk(&request.spec, 1), 128);
     assert_int_equal(bp_fit_sequence_chunk(&request.spec, 2), 64);
     assert_int_equal(bp_fit_sequence_chunk(&request.spec, 3), 0);
+    bp_spec many = request.spec; /* a 64th of which has 1,024 tokens or not */
+    many.batch = (uint32_t)(65536 / many.sequence) + 1;
+    assert_int_equal(bp_fit_sequence_chunk(&many, 3), 1088);
+    assert_int_equal(bp_fit_sequence_chunk(&many, 4), 0);
+    many.batch = (uint32_t)(61440 / many.sequence);
+    assert_int_equal(bp_fit_sequence_chunk(&many, 2), 3840);
+    assert_int_equal(bp_fit_sequence_chunk(&many, 3), 0);
     const uint64_t wanted = digest_of(&request.spec);
     for (int round = 0; round < 2; round++) {
         request.free_policy = round == 1;
