@@ -196,7 +196,7 @@ static void forward_head(bp_builder *builder, bp_stage_call *call, const bp_caus
 
 /* What all of these are for: a loss of each token by itself, and nothing of them that is trained,
  * whose gradient would be a sum over parts. */
-static void stream_check(bp_builder *builder, const bp_causal *causal)
+static void causal_check_streams(bp_builder *builder, const bp_causal *causal)
 {
     const bp_head head = describe_head(builder, causal);
     const bp_embedding *embedding = &causal->embedding;
@@ -229,7 +229,7 @@ void bp_causal_forward(bp_builder *builder, bp_stage_call *call)
 {
     const bp_causal causal = causal_of(builder);
     if (call->streams && call->stage == 0) {
-        stream_check(builder, &causal);
+        causal_check_streams(builder, &causal);
         embed_stream(builder, call, &causal);
     } else if (call->stage == 0) {
         causal_embed(builder, call, &causal);

@@ -491,7 +491,7 @@ static const option table[] = {
      "what may be offloaded, comma-separated; bases: frozen weights; states: masters and optimizer "
      "states; weights: trained weights of the blocks, with their states; gradients: accumulated "
      "ones; checkpoints: activation checkpoints, to a file; streams: checkpoints and, with "
-     "--sequence-chunk, all else that has the tokens of a micro-batch, but for one key-value head"},
+     "--sequence-chunk, all else that has the tokens of a micro-batch, except one key-value head"},
     {"offload-endurance", OPTION_BYTES, COMMAND_PLAN, AT(offload_endurance), 0, 1.8e19, "0",
      "BYTES", false,
      "the total bytes that the drive may be written (600TB): the plan shows the steps and days "
