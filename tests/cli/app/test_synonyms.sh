@@ -39,6 +39,15 @@ train|--max_grad_norm 0.3|--max-grad-norm 0.3
 train|--save_total_limit None|? expected a number such as 8, or leave the option out
 train|--neftune_noise_alpha None|? or leave the option out
 train|--warmup_steps null|? or leave the option out
+train|--chat_template None|? no value: found "None", expected .*, or leave the option out
+train|--resume_from_checkpoint None|? no value: found "None"
+train|--lora_r 8 --lora_target_modules None|? no value: found "None"
+train|--adam_betas '(0.9, 0.95)'|? --adam-beta1 and --adam-beta2
+train|--lr_warmup_iters 10|--warmup-steps 10
+train|--init_method_std 0.02|? config.json
+generate|--message hi|--prompt hi
+eval|--chunks 4|? all rows of --data
+eval|--all-logits|? all rows of --data
 train|--fp16=auto|? name the precision: --bf16, --fp16 or --fp32
 train|--tf32 auto|? --tf32 true or false
 train|--bf16 False|--bf16=false

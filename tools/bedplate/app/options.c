@@ -152,6 +152,14 @@ static bp_status options_put(reading *r, const asked *a, const char *value)
         BP_TRY(synonym_value(a->row, value, a->origin, &which, &value));
     }
     const uint32_t index = option_index(which);
+    const bool words = which->kind == OPTION_TEXT || which->kind == OPTION_TEXT_MAYBE;
+    if (words && strcmp(value, "None") == 0) { /* as Python has it: no file of this name */
+        output_print(stderr,
+                     "bedplate: %s: no value: found \"None\", expected %s, or leave the option "
+                     "out\n",
+                     a->origin, which->choices != NULL ? which->choices : "a word");
+        return BP_ERR_USAGE;
+    }
     BP_TRY(options_once(r, a, which));
     r->set->given[index] = true;
     r->given[index] = true;

@@ -439,7 +439,8 @@ static const synonym table[] = {
     VALUES("schedule", "lr-scheduler-type", SCHEDULES),
     VALUES("lr-decay-style", "lr-scheduler-type", SCHEDULES),
     SAME("lr-scheduler-args", "lr-scheduler-kwargs"),
-    SAME("num-warmup-steps|warmup-iters|lr-warmup-steps|warmup-updates", "warmup-steps"),
+    SAME("num-warmup-steps|warmup-iters|lr-warmup-steps|lr-warmup-iters|warmup-updates",
+         "warmup-steps"),
     SAME("warmup", "warmup-steps"),
     SAME("warmup-proportion|lr-warmup-fraction|learning-rate-warmup-ratio", "warmup-ratio"),
     NEAR("warmup-epochs", "--warmup-ratio F takes a share of all steps"),
@@ -460,7 +461,7 @@ static const synonym table[] = {
     SAME("beta2|adam-beta-2", "adam-beta2"),
     SAME("eps|adam-eps", "adam-epsilon"),
     NEAR("momentum", "--optim-args momentum=F"),
-    NEAR("betas", "--adam-beta1 and --adam-beta2"),
+    NEAR("betas|adam-betas", "--adam-beta1 and --adam-beta2"),
     SAME("clip-grad-norm|grad-clip|clip-grad|gradient-clipping", "max-grad-norm"),
     SAME("gradient-clip-val|gradient-clip-norm|max-norm", "max-grad-norm"),
     SAME("neftune-alpha|noisy-embedding-alpha", "neftune-noise-alpha"),
@@ -645,7 +646,7 @@ static const synonym table[] = {
 
     /* Generation. */
     ONLY(GENERATES, "-p", "prompt"),
-    ONLY(GENERATES, "text", "prompt"),
+    ONLY(GENERATES, "text|message|query", "prompt"),
     ONLY(GENERATES, "input", "prompt"),
     ONLY_VALUES(GENERATES, "-n", "max-new-tokens",
                 "-1=!a text without end has no plan: give a number of tokens|"
@@ -1308,6 +1309,9 @@ static const synonym table[] = {
     NEAR("library-name|framework", "there is one library: leave it out"),
     NEAR("tp|tp-size|tensor-parallel-degree", "the nearest is --shard parameters"),
     ONLY(COMMAND_PLAN, "dp|dp-size", "ranks"),
+    NEAR("init-method-std|initializer-range", CONFIG),
+    ONLY_NEAR(VECTORS, "chunks|all-logits|num-samples",
+              "all rows of --data are read; --predictions FILE writes each"),
     NEAR("kv-cache-dtype|kv-bits", "the cache has the type of activations: --bf16 or --fp16"),
 };
 
