@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # --offload-what streams: equal bits with all rows but one head's in a file, in fewer bytes, within what the plan says; what
 # is refused.
-# verifies layers-53.a122
+# verifies layers-56.a122
 . "$(dirname "$0")/../lib.sh"
 
 awk 'BEGIN { for (i = 0; i < 400; i++) print i, "bottles of", (i * i) % 7 ? "ale" : "beer" }' >"$work/text"
