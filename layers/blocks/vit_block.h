@@ -6,7 +6,7 @@
 #include "layers/nodes/node.h"
 #include "layers/families/vit.h"
 
-/* Parameters of a tower of texts before its blocks: the tables of tokens and of positions. */
+/* Parameters of a tower of texts before its blocks: the embeddings of tokens and of positions. */
 enum { BP_CLIP_TEXT_TOKENS, BP_CLIP_TEXT_POSITIONS, BP_CLIP_TEXT_EMBEDDINGS };
 
 /* Numbers of the parameters of a model before its blocks, BP_NO_PARAMETER where its kind has none;

@@ -25,9 +25,9 @@ typedef struct bp_clip_config {
 bp_clip_config bp_clip_config_of(const bp_model_config *config);
 
 /* The tower of texts, with config.vocabulary and config.positions as the towers' own, and as many
- * classes as a vector has numbers. Stages: 0 the tables of tokens and positions, 1 .. the blocks,
- * then the last norm of a text's end, its projection, and what is done with vectors. CLIP's reads
- * from left to right; SigLIP's sees padding too, so that each text has `positions` tokens. */
+ * classes as a vector has numbers. Stages: 0 the embeddings of tokens and positions, 1 .. the
+ * blocks, then the last norm of a text's end, its projection, and what is done with vectors. CLIP's
+ * reads from left to right; SigLIP's sees padding too, so that each text has `positions` tokens. */
 extern const bp_model bp_model_clip_text;
 extern const bp_model bp_model_siglip_text;
 

@@ -438,20 +438,28 @@ static bp_ref lines_read(bp_builder *builder, const bp_value *value, uint32_t fi
                : bp_ref_at(x, at);
 }
 
+/* Layers of a group, from `first` to before `end`. */
+typedef struct line_group {
+    const bp_cnn_config *own;
+    uint32_t first;
+    uint32_t end;
+} line_group;
+
 /* One turn: `out` lines of an image that the group makes, in their place. */
-static void lines_turn(bp_builder *builder, const bp_cnn_config *own, uint32_t first, uint32_t end,
-                       line_range out, bp_ref x, uint64_t from, bp_ref to, bp_block *block)
+static void lines_turn(bp_builder *builder, const line_group *group, line_range out, bp_ref x,
+                       uint64_t from, bp_ref to, bp_block *block)
 {
+    const uint32_t first = group->first, end = group->end;
     line_range made[GROUP_MOST + 1], need[BP_BLOCK_VALUES];
     made[end - first] = out;
     for (uint32_t layer = end; layer-- > first;) {
-        bp_cnn_describe(1, own, layer, block);
+        bp_cnn_describe(1, group->own, layer, block);
         lines_need(block, made[layer - first + 1], need);
         made[layer - first] = need[0];
     }
     for (uint32_t layer = first; layer < end; layer++) {
         const line_range lines = made[layer - first + 1];
-        bp_cnn_describe(1, own, layer, block);
+        bp_cnn_describe(1, group->own, layer, block);
         const bp_value *value = &block->value[block->values - 1];
         if (layer == first) {
             x = lines_read(builder, &block->value[0], first, x, from, made[0]);
@@ -480,12 +488,13 @@ bp_ref bp_image_lines_forward(bp_builder *builder, const bp_cnn_config *own,
     const bp_ref y = bp_build_buffer(builder, builder->output_class, bp_build_working(builder),
                                      images * shape[0] * shape[1], shape[2],
                                      block->value[block->values - 1].name);
+    const line_group group = {own, first, end};
     builder->rows = 1;
     for (uint64_t image = 0; image < images; image++) {
         for (uint64_t at = 0; at < shape[0]; at += lines->lines[layer]) {
             const uint64_t left = shape[0] - at, most = lines->lines[layer];
             const line_range out = {at, left < most ? left : most};
-            lines_turn(builder, own, first, end, out, x, image * from[0] * from[1] * from[2],
+            lines_turn(builder, &group, out, x, image * from[0] * from[1] * from[2],
                        bp_ref_at(y, (image * shape[0] + at) * line), block);
         }
     }

@@ -31,7 +31,9 @@ bytes=$((bytes - ptx))
 # of config.json, filters of templates, normals in two forms.
 # 100,000 bytes for Whisper (45,000), attention's backward in chunks in every form (25,000), names of other programs, trained parts
 # within bytes, and what mends errors.
-most=5018000
+# 98,000 bytes for towers of CLIP and SigLIP (21,000), FLAC and what Whisper's files say of texts (12,000), streams of rows (20,000),
+# frozen layers by lines and images in bytes (10,000), products of the portable form with FMA, names of other programs.
+most=5118000
 # That is what gcc 12 makes of it; gcc 14 makes 1.1 % more.
 readelf -p .comment "$program" | grep -q 'GCC: .* 12\.' || most=$((most * 51 / 50))
 [[ $bytes -lt $most ]] || bad+=$'\n'"$bytes bytes without symbols and PTX; must be under $most"
