@@ -134,7 +134,7 @@ json_gains=$(grep -oE '"frontier_gains": \[[^]]*\]' <<<"$out" | grep -oE '\{[^}]
     awk -F'[:,}]' '{ if ($6 > $4 * 1.0001) worse++; if ($6 < $4 * 0.999) better++ }
         END { exit !(better > 0 && worse == 0) }' <<<"$json_gains"
 check $? "the JSON has the gains of kept sets" "$json_gains"
-[[ $(grep -c '<circle' "$work/page.html") -gt 5 && $(grep -c '</svg></div>' "$work/page.html") -eq 3 &&
+[[ $(grep -c '<circle' "$work/page.html") -gt 5 && $(grep -c '</svg></div>' "$work/page.html") -eq 4 &&
     $(grep -c '</svg></svg></div>' "$work/page.html") -eq 1 ]]
 check $? "the page draws it"
 expect 0 'times the fastest' plan --model tiny --frontier

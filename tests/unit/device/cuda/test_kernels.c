@@ -181,7 +181,8 @@ static void row_test(bp_kernel kernel)
         skip(); /* of the host alone: a program with them is refused when it is linked */
     }
     if (kernel == BP_KERNEL_attention_slots || is_of_experts(kernel) || is_of_delta(kernel) ||
-        kernel == BP_KERNEL_unpack_rows || kernel == BP_KERNEL_attention_cross_forward ||
+        kernel == BP_KERNEL_unpack_rows || kernel == BP_KERNEL_pixels ||
+        kernel == BP_KERNEL_attention_cross_forward ||
         kernel == BP_KERNEL_attention_cross_backward ||
         kernel == BP_KERNEL_attention_biased_decode ||
         kernel == BP_KERNEL_attention_biased_forward ||

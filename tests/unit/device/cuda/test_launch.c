@@ -74,7 +74,8 @@ static void element_types_must_agree_and_have_kernels(void **state)
 static bool hosts_alone(bp_kernel kernel)
 {
     return kernel == BP_KERNEL_attention_slots || is_of_experts(kernel) || is_of_delta(kernel) ||
-           kernel == BP_KERNEL_unpack_rows || kernel == BP_KERNEL_attention_cross_forward ||
+           kernel == BP_KERNEL_unpack_rows || kernel == BP_KERNEL_pixels ||
+           kernel == BP_KERNEL_attention_cross_forward ||
            kernel == BP_KERNEL_attention_cross_backward ||
            kernel == BP_KERNEL_attention_biased_decode ||
            kernel == BP_KERNEL_attention_biased_forward ||

@@ -209,7 +209,7 @@ static const char all_linear[] =
                                    .text_bos = (vocabulary_)-2,                                    \
                                    .text_eos = (vocabulary_)-1,                                    \
                                    .text_pad = 1,                                                  \
-                                   .logit_scale = 2.6592})
+                                   .logit_scale = (kind_) == BP_VIT_SIGLIP ? 0.0 : 2.6592})
 
 static const bp_preset clip_presets[] = {
     {"clip-vit-base-patch32", "CLIP ViT-B/32, images of 224 x 224",

@@ -176,14 +176,14 @@ static void test_refused(void **state)
                                              "MP3"},
                                             {"RF6412345678", "RF64"},
                                             {"RIFX12345678", "RIFX"},
-                                            {"hello, world", "no WAV"}};
+                                            {"hello, world", "neither a WAV nor a FLAC file"}};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         m.used = 0;
         put(&m, others[i][0], 12);
         refused(&m, others[i][1]);
     }
     m.used = 0;
-    refused(&m, "no WAV");
+    refused(&m, "neither a WAV nor a FLAC file");
     head(&m, 1, 1, 16000, 16, 0);
     refused(&m, "no sample");
     head(&m, 1, 1, 16000, 16, 8);

@@ -590,7 +590,6 @@ static const struct {
     {"mt5", "\"is_gated_act\": false", "is_gated_act"},
     {"t5", "\"is_gated_act\": 1", "is_gated_act"},
     {"t5", "\"is_causal\": true", "is_causal"},
-    {"modernbert", "\"sliding_window\": 64", "sliding_window"},
     {"nomic_bert", "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2}", "rope_scaling"},
     {"bert", "\"is_decoder\": true", "is_decoder"},
     {"bert", "\"problem_type\": \"ranking\"", "problem_type"},

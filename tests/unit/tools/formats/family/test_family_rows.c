@@ -289,7 +289,9 @@ static void what_a_row_takes_is_read_and_written(void **state)
         for (size_t i = 0; i < family->row_count; i++) {
             char value[64];
             const bp_row *row = &family->rows[i];
-            if ((row->flags & BP_ROW_INSIDE) == 0 && other_value(row, value)) {
+            /* no class of SigLIP here has the head, and what is written says so */
+            const bool said = strcmp(row->key, "vision_config.vision_use_head") == 0;
+            if ((row->flags & BP_ROW_INSIDE) == 0 && !said && other_value(row, value)) {
                 require_reported_and_kept(family, row, value);
                 told++;
             }
