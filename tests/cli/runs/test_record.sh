@@ -310,4 +310,24 @@ for subject in statement["subject"]:
 assert statement["predicate"]["buildDefinition"]["resolvedDependencies"][0]["name"] == "text"
 P
 check $? "an in-toto statement of what was exported" "$(cat "$work/.out" "$work/.err")"
+# verifies record-2.deef
+# Of models that read rows of numbers a label stands with -1 for each further number, as in records from the first on: such
+# records are replayed and continued.
+mkdir "$work/numbers"
+echo '{"model_type": "mlp", "input_size": 11, "hidden_sizes": [4], "num_labels": 3}' >"$work/numbers/config.json"
+awk 'BEGIN { for (k = 0; k < 3; k++) { for (i = 0; i < 11; i++) printf "%.2f,", (i * 5 + k * 3) % 8 / 4 - 1; print k } }' \
+    >"$work/numbers.csv"
+expect 0 '' train --model "$work/numbers" --data "$work/numbers.csv" --output-dir "$work/of-numbers" --max-steps 1 \
+    --per-device-train-batch-size 3 --save-steps 0 --quiet
+python3 - "$work/of-numbers/record.jsonl" "$work/numbers.csv" 2>"$work/.err" <<'P'
+import hashlib, itertools, json, struct, sys
+rows = [line.split(",") for line in open(sys.argv[2])]
+said = [json.loads(line)["batch"] for line in open(sys.argv[1]) if line.startswith('{"step"')]
+def batch(order):
+    columns = [struct.pack("<11f", *map(float, rows[k][:11])) for k in order]
+    columns += [struct.pack("<11i", int(rows[k][11]), *[-1] * 10) for k in order] + [struct.pack("<i", 11)] * 3
+    return hashlib.sha256(b"".join(columns)).hexdigest()
+assert said and said[0] in [batch(order) for order in itertools.permutations(range(3))], said
+P
+check $? "the batch of rows of numbers" "$(cat "$work/.err")"
 finish

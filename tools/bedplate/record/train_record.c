@@ -371,9 +371,25 @@ bp_status train_record_begin(checkpoint *c, const train_record_facts *facts)
     return BP_OK;
 }
 
+/* The one label of each sample that is a row of numbers, with -1 for each further number: as such
+ * labels were declared when the first records were written, which are replayed and continued. */
+static void record_add_labels(bp_sha256 *sha, const bp_column *column, uint64_t samples,
+                              uint32_t numbers)
+{
+    const int32_t none[] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    const uint32_t most = sizeof none / sizeof none[0];
+    for (uint64_t i = 0; i < samples; i++) {
+        bp_sha256_add(sha, (const int32_t *)column->data + i, sizeof none[0]);
+        for (uint32_t left = numbers - 1, some; left > 0; left -= some) {
+            some = left < most ? left : most;
+            bp_sha256_add(sha, none, some * sizeof none[0]);
+        }
+    }
+}
+
 /* SHA-256 over the samples of the group, column by column: ids, labels, lengths, as the model is
  * fed. */
-static void record_put_batch(json_line *line, const bp_group *group)
+static void record_put_batch(json_line *line, const bp_group *group, uint32_t sequence)
 {
     bp_sha256 sha;
     unsigned char digest[BP_SHA256_BYTES];
@@ -382,7 +398,11 @@ static void record_put_batch(json_line *line, const bp_group *group)
     for (uint32_t i = 0; i < group->columns; i++) {
         const bp_column *column = &group->column[i];
         const size_t bytes = column->elements * bp_dtype_bytes(column->dtype);
-        bp_sha256_add(&sha, column->data, group->samples * bytes);
+        if (column->from == BP_INPUT_LABELS && column->elements == 1) {
+            record_add_labels(&sha, column, group->samples, sequence);
+        } else {
+            bp_sha256_add(&sha, column->data, group->samples * bytes);
+        }
     }
     bp_sha256_end(&sha, digest);
     bp_sha256_text(digest, text);
@@ -404,7 +424,7 @@ void train_record_put_step(json_line *line, const bp_runtime *runtime, const bp_
                                                                        : "applied";
     line_count(line, "first", first);
     line_count(line, "samples", outcome->samples);
-    record_put_batch(line, &runtime->group);
+    record_put_batch(line, &runtime->group, feed->sequence);
     line_count(line, "valid", outcome->valid);
     line_exact(line, "loss", outcome->loss);
     line_exact(line, "grad_norm", outcome->norm);
