@@ -127,6 +127,10 @@ run train "${common[@]}" --output-dir "$work/usual" --lora-r 2 --max-steps 4 --j
 check $? "all convolutions unless some are named" "$err$(cat "$work/usual/adapter_config.json")"
 run train "${common[@]}" --output-dir "$work/ranks" --lora-r 2 --max-steps 4 --json --virtual-ranks 2 --fabric threads:2
 check $code "two ranks, as no statistics move" "$err"
+used=$(json device_bytes_in_use)
+run plan "${common[@]:0:2}" "${common[@]: -7:4}" --lora-r 2 --virtual-ranks 2 --fabric threads:2 --json
+[[ $code -eq 0 && $(json arena_bytes) -eq $used ]]
+check $? "the plan is that of the run, though the net without adapters may not have ranks" "$out$err"
 on_gpu adapters 3 --learning-rate 1e-2 --lora-r 2 --lora-dropout 0.1
 expect 2 'all-linear.*no convolution' train "${common[@]}" --output-dir "$work/x" --lora-r 2 --target-modules all-linear
 expect 2 'use-dora.*convolution' train "${common[@]}" --output-dir "$work/x" --lora-r 2 --use-dora

@@ -9,7 +9,8 @@
 typedef struct frozen {
     uint32_t tensors;     /* that stay as they are; 0: nothing is frozen */
     uint64_t parameters;  /* elements of these */
-    uint64_t arena_bytes; /* that live at one time in the same run with nothing frozen */
+    uint64_t arena_bytes; /* that live at one time in the same run with nothing frozen; the plan's
+                             own where that is refused */
 } frozen;
 
 /* Counts what is frozen in a planned session and plans once more without it. */
