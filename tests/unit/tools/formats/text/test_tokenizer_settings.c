@@ -152,6 +152,9 @@ static void metaspaces_that_are_not_implemented_are_named(void **state)
         {"null,'normalizer':{'type':'Prepend','prepend':'x','y':1}",
          "normalizer Prepend.y: this setting is not implemented"},
         {"null,'normalizer':{'type':'NFC'}", "normalizer NFC: this kind of part"},
+        {"null,'normalizer':{'type':'Sequence','normalizers':[{'type':'Lowercase'},{'type':"
+         "'Replace','pattern':{'String':' '},'content':'" META "'}]}", /* SigLIP 2's */
+         "normalizer Lowercase: this kind of part"},
         {"null,'normalizer':{'type':'Replace','x':1}",
          "normalizer Replace.x: this setting is not implemented"},
     };
