@@ -68,6 +68,8 @@ for form in '' "--freeze layers.[01].* --gradient-checkpointing memory-poor --of
     check $? "images in bytes $form: the digest of train, in fewer bytes" "$made $digest $floats $(json arena_bytes)"
 done
 expect 2 '--byte-images: .*--emit-c' plan "${pixels[@]}" --byte-images
+expect 2 'gradient-accumulation-steps: .*one micro-batch' plan "${pixels[@]}" --byte-images --emit-c "$work/c" \
+    --gradient-accumulation-steps 2
 expect 2 'pixels: images in bytes are for convolutional nets' plan --model "$work/mlp" --max-steps 20 --emit-c "$work/c" \
     --byte-images
 

@@ -493,6 +493,11 @@ static bp_status plan_bytes(session *s)
                             "the option is for trainers of --emit-c in the form plain",
                             "--byte-images");
     }
+    if (s->spec.accumulation > 1) { /* trainer_place and trainer_learn have one */
+        return bp_error_numbers(&s->error, BP_ERR_USAGE, "plan",
+                                "a trainer learns images in bytes in steps of one micro-batch",
+                                "gradient-accumulation-steps", s->spec.accumulation, 1);
+    }
     BP_TRY(image_prep_find(&prep, s));
     *pixels = (bp_pixel_bytes){.there = true, .factor = prep.given != 0 ? prep.factor : 1.0};
     for (uint32_t c = 0; c < 4; c++) {
