@@ -4,8 +4,9 @@
 
 #include "layers/nodes/activate.h"
 
-#define GROUP_MOST  8  /* layers */
-#define IMAGES_MOST 16 /* of a micro-batch; each has ops of its own */
+#define GROUP_MOST  8   /* layers */
+#define IMAGES_MOST 16  /* of a micro-batch; each has ops of its own */
+#define TURNS_MOST  256 /* of a group over an image: so have they */
 
 /* Some lines of an image. */
 typedef struct line_range {
@@ -228,7 +229,7 @@ static void lines_search(const bp_builder *builder, const bp_cnn_config *own, ui
         best->products[end] = 1e300;
         for (uint64_t lines = shape[0];; lines = (lines + 1) / 2) {
             lines_try(builder, own, end, lines, best);
-            if (lines == 1) {
+            if (lines == 1 || bp_size_ceil_div(shape[0], (lines + 1) / 2) > TURNS_MOST) {
                 break;
             }
         }

@@ -79,6 +79,14 @@ run plan --model "$work/turns" --per-device-train-batch-size 1 --freeze 'layers.
     --alignment 32 --kernels portable --json
 [[ $code -eq 0 && $(json arena_bytes) -le 11264 ]]
 check $? "frozen layers by lines take fewer bytes (12,288 as a whole)" "$out$err"
+# A tall image has so many turns that their ops take less memory than the image.
+mkdir "$work/tall"
+echo '{"model_type": "cnn", "image_height": 8000, "image_width": 8, "num_channels": 1, "num_labels": 3, "layers":
+    ["conv 4 3 padding same", "conv 4 3 padding same", "conv 4 3 padding same", "conv 4 3 padding same", "mean-pool all"]}' \
+    >"$work/tall/config.json"
+run plan --model "$work/tall" --per-device-train-batch-size 1 --freeze 'layers.*' --gradient-checkpointing memory-poor --json
+[[ $code -eq 0 && $(json host_bytes) -le 100000000 ]]
+check $? "ops of a tall image's frozen layers are bounded" "$out$err"
 run plan --model resnet-8 --per-device-train-batch-size 1 --optim sgd "${poor[@]}" --freeze 'layers.*' --offload flash:1MB \
     --alignment 32 --kernels portable --json
 [[ $code -eq 0 && $(json arena_bytes) -le 121728 ]]
