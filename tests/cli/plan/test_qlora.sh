@@ -37,6 +37,24 @@ run "${hopper[@]}" --arena "$wide"
 check $? "one of $wide bytes keeps it"
 expect 3 "expected at least" "${hopper[@]}" --arena $((tight - 1))
 
+# The largest batch of a budget is the one that a plan for it has, here without room for the unpacked matrix.
+mkdir "$work/wide"
+cat >"$work/wide/config.json" <<'END'
+{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 2,
+ "num_attention_heads": 8, "num_key_value_heads": 2, "vocab_size": 512, "max_position_embeddings": 2048, "rms_norm_eps": 1e-5,
+ "tie_word_embeddings": true}
+END
+hopper=(plan --model "$work/wide" --lora-r 8 --target-modules all-linear --load-in-4bit --bf16 --device cuda:sm_90a --max-seq-length 512
+    --gradient-checkpointing full --json)
+run "${hopper[@]}" --per-device-train-batch-size 2
+wide=$(json arena_bytes)
+run "${hopper[@]}" --per-device-train-batch-size 2 --arena $((wide - 1))
+[[ $code -eq 0 ]]
+check $? "two samples fit in less than $wide bytes" "$err"
+run "${hopper[@]}" --per-device-train-batch-size 1 --arena $((wide - 1)) --max-batch
+[[ $code -eq 0 && $(json max_batch) -eq 2 && $(json arena_bytes) -lt $wide ]]
+check $? "and are the largest batch that does ($(json max_batch))" "$err"
+
 forms=("--load-in-4bit" "--load-in-4bit --bnb-4bit-use-double-quant false" "--load-in-8bit"
     "--load-in-4bit --bnb-4bit-quant-type fp4 --bnb-4bit-blocksize 128")
 for model in tiny tiny-llama; do
