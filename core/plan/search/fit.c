@@ -432,13 +432,22 @@ static void note_bound(fit_search *s, const bp_spec *base, const chain_shape *sh
     }
 }
 
+/* Whether a step has more beside its chain than each schedule has: backward twice, and what ranks
+ * and storage send between actions. Then there is no bound. */
+static bool chain_is_apart(const bp_spec *spec)
+{
+    const bp_offload *o = &spec->offload;
+    return spec->gradient_release != BP_RELEASE_NONE || spec->ranks > 1 || o->fixed ||
+           (o->bases | o->states | o->weights | o->gradients | o->checkpoints) != 0;
+}
+
 /* Whether no schedule of these shapes is faster than the best plan, which fits, with more room than
  * layouts make a difference: none is planned then. */
 static bool chain_is_slower(fit_search *s, const bp_spec *base, const chain_shape *shape)
 {
     const bp_fit_try *best = &s->fit->best;
     double bound = 0.0;
-    return best->fits && shape->full_seconds > 0.0 &&
+    return best->fits && shape->full_seconds > 0.0 && !chain_is_apart(base) &&
            chain_bound(s, base, shape, s->request->budget / CHAIN_MORE, &bound) &&
            bound > best->seconds;
 }
@@ -716,11 +725,9 @@ static void finish_bound(fit_search *s)
 {
     bp_fit *fit = s->fit;
     const bp_spec *spec = &s->request->spec;
-    const bp_offload *o = &spec->offload;
-    const bool apart = spec->gradient_release != BP_RELEASE_NONE || spec->ranks > 1 || o->fixed ||
-                       (o->bases | o->states | o->weights | o->gradients | o->checkpoints) != 0;
-    if (apart || s->unbounded || !fit->best.fits || !s->request->free_policy || s->request->first ||
-        fit->best.policy.kind == BP_POLICY_NONE || fit->best.seconds < fit->bound_seconds) {
+    if (chain_is_apart(spec) || s->unbounded || !fit->best.fits || !s->request->free_policy ||
+        s->request->first || fit->best.policy.kind == BP_POLICY_NONE ||
+        fit->best.seconds < fit->bound_seconds) {
         fit->bound_seconds = 0.0;
     }
 }
