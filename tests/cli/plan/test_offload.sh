@@ -102,6 +102,8 @@ check $? "weights offload: a smaller arena, and more is read than written" "$mov
 run "${shape[@]}" --offload-what bases
 [[ $code -eq 0 && -z $(json file_bytes) ]]
 check $? "nothing is frozen, so no bases are offloaded" "$out"
+expect 2 'nothing is offloaded: found states, expected --offload file:PATH:BYTES' plan --model tiny --offload-what states
+expect 2 'flash takes what is frozen' plan --model tiny --offload flash:1MB --offload-what bases
 expect 2 'named by bases, states, weights, gradients, checkpoints and streams.*found .states,moments' "${shape[@]}" --offload-what states,moments
 expect 2 'named by bases, states, weights, gradients, checkpoints and streams' "${shape[@]}" --offload-what ''
 digest --model tiny-llama --gradient-checkpointing sqrt --validation-split 0.1 --eval-steps 2 --save-steps 2

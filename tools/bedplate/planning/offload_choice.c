@@ -118,6 +118,17 @@ bp_status offload_read(offload_choice *b, const settings *set, bp_error *error)
         bp_error_found(error, set->offload_what, strlen(set->offload_what));
         return status;
     }
+    const bool all = text != NULL && strncmp(text, "flash:", 6) == 0;
+    if ((text == NULL || all) && option_given(set, "offload-what")) {
+        bp_status status = bp_error_set(error, BP_ERR_USAGE, where,
+                                        all ? "flash takes what is frozen, and nothing else"
+                                            : "nothing is offloaded",
+                                        "--offload-what");
+        bp_error_found(error, set->offload_what, strlen(set->offload_what));
+        bp_error_right(error, all ? "none beside --offload flash:BYTES"
+                                  : "--offload file:PATH:BYTES or host:BYTES beside it");
+        return status;
+    }
     if (text == NULL) {
         return BP_OK;
     }
