@@ -9,7 +9,7 @@
 #define HOPPER_THREADS 512
 #define HOPPER_SHARED  225472 /* a product's, words of codes, tables */
 #define PIECE          8      /* codes that Hopper's kernel reads at once */
-#define UNPACK_ROWS    512    /* fewer unpack as fast beside their product */
+#define UNPACK_ROWS    512    /* four tiles of rows, each of which would unpack all; not measured */
 #define UNPACK_THREADS 256
 #define UNPACK_PIECES  1024 /* of a block */
 

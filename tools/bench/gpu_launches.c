@@ -23,23 +23,6 @@
 #include "tools/formats/family/family.h"
 #include "tools/formats/family/preset.h"
 
-/* The value of KEY=VALUE among the arguments. */
-static const char *word(int argc, char **argv, const char *key, const char *otherwise)
-{
-    size_t length = strlen(key);
-    for (int i = 1; i < argc; i++) {
-        if (strncmp(argv[i], key, length) == 0 && argv[i][length] == '=') {
-            return argv[i] + length + 1;
-        }
-    }
-    return otherwise;
-}
-
-static uint32_t number(int argc, char **argv, const char *key, const char *otherwise)
-{
-    return (uint32_t)strtoul(word(argc, argv, key, otherwise), NULL, 10);
-}
-
 static bp_spec spec_of(int argc, char **argv, const bp_preset *preset)
 {
     static const char *const everywhere[] = {"all-linear"};

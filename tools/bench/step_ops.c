@@ -392,23 +392,6 @@ static void print_rows(uint32_t steps)
     printf("\nThe peak: %.1f GFLOP/s.\n", 1e-9 * all.possible / all.seconds);
 }
 
-/* The value of KEY=VALUE among the arguments. */
-static const char *word(int argc, char **argv, const char *key, const char *otherwise)
-{
-    size_t length = strlen(key);
-    for (int i = 1; i < argc; i++) {
-        if (strncmp(argv[i], key, length) == 0 && argv[i][length] == '=') {
-            return argv[i] + length + 1;
-        }
-    }
-    return otherwise;
-}
-
-static uint32_t number(int argc, char **argv, const char *key, const char *otherwise)
-{
-    return (uint32_t)strtoul(word(argc, argv, key, otherwise), NULL, 10);
-}
-
 /* The model that the arguments name; false: there is none. */
 static bool config_of(int argc, char **argv, bp_model_config *config)
 {

@@ -62,7 +62,7 @@ FORBIDDEN = (
 
 # Where a result rounded to bfloat16 cannot show what the GPU's approximation was: GELU (gelu_bfloat.h), with an error
 # of 2^-21 at every bfloat16 number, by tests/unit/device/cuda/test_gelu.c. And weights of 16-bit attention
-# (attention_power.cuh), which are rounded to 16 bits: another GPU's 2^x may round one of 2^12 the other way.
+# (attention_power.cuh), which are rounded to 16 bits: another GPU's 2^x may round one of 2^10 the other way.
 APPROXIMATE = ("matmul_16", "quantised_16", "matmul_hopper", "attention_16", "attention_hopper")
 APPROXIMATE_LINE = re.compile(r"(?:ex2|rcp)\.approx\.ftz\.f32 ")
 

@@ -62,7 +62,8 @@ def instructions(module, kernel, after):
 
 
 def product(row, m, n, k):
-    """Clocks of the slices of a product in the tile that takes fewest, how many waves, clocks of what follows."""
+    """Clocks of the slices of a product in the tile that takes fewest, how many waves, clocks of what follows. Of few tiles
+    the terms are split, so that half of the multiprocessors at least have work."""
     found, tiles = [], TILES
     if "quantised" in row["kernel"]:
         issued = 128 * 64 / 8 * UNPACKS / WARP / SCHEDULERS

@@ -104,6 +104,16 @@ static bp_status offload_check_name(const offload_choice *b, const settings *set
     return BP_OK;
 }
 
+/* --offload-what where it has no say. */
+static bp_status offload_what_alone(const settings *set, bp_error *error, const char *why,
+                                    const char *right)
+{
+    const bp_status status = bp_error_set(error, BP_ERR_USAGE, where, why, "--offload-what");
+    bp_error_found(error, set->offload_what, strlen(set->offload_what));
+    bp_error_right(error, right);
+    return status;
+}
+
 bp_status offload_read(offload_choice *b, const settings *set, bp_error *error)
 {
     const char *text = set->offload;
@@ -118,19 +128,11 @@ bp_status offload_read(offload_choice *b, const settings *set, bp_error *error)
         bp_error_found(error, set->offload_what, strlen(set->offload_what));
         return status;
     }
-    const bool all = text != NULL && strncmp(text, "flash:", 6) == 0;
-    if ((text == NULL || all) && option_given(set, "offload-what")) {
-        bp_status status = bp_error_set(error, BP_ERR_USAGE, where,
-                                        all ? "flash takes what is frozen, and nothing else"
-                                            : "nothing is offloaded",
-                                        "--offload-what");
-        bp_error_found(error, set->offload_what, strlen(set->offload_what));
-        bp_error_right(error, all ? "none beside --offload flash:BYTES"
-                                  : "--offload file:PATH:BYTES or host:BYTES beside it");
-        return status;
-    }
+    const bool named = option_given(set, "offload-what");
     if (text == NULL) {
-        return BP_OK;
+        return named ? offload_what_alone(set, error, "nothing is offloaded",
+                                          "--offload file:PATH:BYTES or host:BYTES beside it")
+                     : BP_OK;
     }
     const char *end = strrchr(text, ':');
     if (end == NULL || !offload_form(b, text, end) || !option_bytes(end + 1, &bytes) ||
@@ -138,6 +140,10 @@ bp_status offload_read(offload_choice *b, const settings *set, bp_error *error)
         return offload_wrong(error, text);
     }
     b->bytes = (uint64_t)bytes;
+    if (b->flash && named) {
+        return offload_what_alone(set, error, "flash takes what is frozen, and nothing else",
+                                  "none beside --offload flash:BYTES");
+    }
     return offload_check_name(b, set, error);
 }
 

@@ -442,9 +442,13 @@ static void check_quantised(const quantised *q, uint32_t seeds)
     uint32_t absent = q->absent;
     absent |= form == BP_QUANTISED_FP8 ? UINT32_C(1) << OPERAND(matmul_quantised, scales) : 0;
     absent |= bp_quantised_nests(form) ? 0 : UINT32_C(1) << OPERAND(matmul_quantised, nested);
-    const call of = {
-        BP_KERNEL_matmul_quantised, &q->scalars, dtypes, absent, 0, BP_CUDA_FAMILY_quantised_hopper,
-        BP_CUDA_FAMILY_quantised};
+    const call of = {BP_KERNEL_matmul_quantised,
+                     &q->scalars,
+                     dtypes,
+                     absent,
+                     unpacks ? 1 : 0,
+                     unpacks ? BP_CUDA_FAMILY_matmul_hopper : BP_CUDA_FAMILY_quantised_hopper,
+                     BP_CUDA_FAMILY_quantised};
     check_bits(&of, 0, q->device, seeds);
 }
 
@@ -480,24 +484,7 @@ static void unpacked_products_have_the_same_bits(void **state)
     (void)state;
     unpacks = true;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const quantised *q = &rows[i];
-        uint8_t dtypes[BP_OPERANDS_MAX];
-        memset(dtypes, (int)q->dtype, sizeof dtypes);
-        uint32_t absent = q->absent;
-        absent |= q->scalars.form == BP_QUANTISED_FP8
-                      ? UINT32_C(1) << OPERAND(matmul_quantised, scales)
-                      : 0;
-        absent |= bp_quantised_nests(q->scalars.form)
-                      ? 0
-                      : UINT32_C(1) << OPERAND(matmul_quantised, nested);
-        const call of = {BP_KERNEL_matmul_quantised,
-                         &q->scalars,
-                         dtypes,
-                         absent,
-                         1,
-                         BP_CUDA_FAMILY_matmul_hopper,
-                         BP_CUDA_FAMILY_quantised};
-        check_bits(&of, 0, q->device, 1);
+        check_quantised(&rows[i], 1);
     }
     unpacks = false;
 }
