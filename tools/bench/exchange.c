@@ -164,22 +164,6 @@ static void simulate(const bp_graph *graph, network *net, const request *want, s
     s->step = later(now, s->fabric_free);
 }
 
-static const char *word(int argc, char **argv, const char *key, const char *standard)
-{
-    const size_t length = strlen(key);
-    for (int i = 1; i < argc; i++) {
-        if (strncmp(argv[i], key, length) == 0 && argv[i][length] == '=') {
-            return argv[i] + length + 1;
-        }
-    }
-    return standard;
-}
-
-static uint32_t number(int argc, char **argv, const char *key, const char *standard)
-{
-    return (uint32_t)strtoul(word(argc, argv, key, standard), NULL, 10);
-}
-
 static void pair(int argc, char **argv, const char *key, const char *standard, double to[2])
 {
     char *end = NULL;
