@@ -128,7 +128,7 @@ bp_status offload_read(offload_choice *b, const settings *set, bp_error *error)
         bp_error_found(error, set->offload_what, strlen(set->offload_what));
         return status;
     }
-    const bool named = option_given(set, "offload-what");
+    const bool named = option_said(set, "offload-what");
     if (text == NULL) {
         return named ? offload_what_alone(set, error, "nothing is offloaded",
                                           "--offload file:PATH:BYTES or host:BYTES beside it")
