@@ -73,19 +73,42 @@ run plan --config "$work/a.conf" --print-options --max-seq-length 16
 grep -qx 'max-seq-length = 16' <<<"$out" && grep -qx 'per-device-train-batch-size = 3' <<<"$out"
 check $? "a printed set reads back, the command line wins"
 
-# What is printed is a file for --config: the same run, though all options stand in it.
+# What is printed is a file for --config: the same run, though options stand in it that nobody gave.
 seq 1 600 >"$work/numbers"
-for more in '' '--lora-r 2 --load-in-4bit' '--optim adamw_8bit --bf16'; do
+for ((i = 0; i < 12; i++)); do
+    echo '{"prompt":"q '$i'","chosen":"yes '$i'","rejected":"no"}'
+done >"$work/preferred.jsonl"
+for more in '' '--lora-r 2 --load-in-4bit' '--optim adamw_8bit --bf16' '--lr-scheduler-type polynomial' \
+    '--optim lion --arena 3MB' "--data $work/preferred.jsonl" "--data $work/preferred.jsonl --task orpo" \
+    "--offload file:$work/tier:16MB" '--lr-scheduler-type cosine_with_min_lr --min-lr 0'; do
+    data="--data $work/numbers"
+    [[ $more != *--data* ]] || data=
     # shellcheck disable=SC2086
-    set -- --model tiny --data "$work/numbers" --max-steps 2 --max-seq-length 16 --seed 7 $more
-    run train "$@" --output-dir "$work/said" --quiet --json
+    set -- --model tiny --max-steps 2 --max-seq-length 16 --seed 7 $data $more
+    run train "$@" --output-dir "$work/said" --overwrite-output-dir --quiet --json
     right=$(json state_digest)
-    run train "$@" --output-dir "$work/printed" --print-options
+    run train "$@" --output-dir "$work/printed" --overwrite-output-dir --print-options
     echo "$out" >"$work/printed.conf"
     run train --config "$work/printed.conf" --quiet --json
     [[ $code -eq 0 && -n $right && $(json state_digest) == "$right" ]]
     check $? "printed options are a run's own: $more" "$err"
-    rm -rf "$work/said" "$work/printed"
+done
+
+# Where the program asks whether an option was given, its default on paper is another choice: it is not
+# printed. Those that stand here are resolved before they are printed, or asked for a refusal alone.
+printed=$(for verb in train plan rollout; do
+    "$program" $verb --print-options --model tiny --data "$work/preferred.jsonl" --arena 3MB 2>/dev/null
+done)
+asked=$(grep -rhoE 'option_given\([^"()]*"[a-z0-9-]+"' "$(dirname "$0")/../../../tools/bedplate" --include='*.c' | grep -oE '[a-z0-9-]+"$' | tr -d '"' | sort -u)
+check $(($(wc -l <<<"$asked") < 15)) "the sources ask whether an option was given" "$asked"
+for name in $asked; do
+    case $name in
+        beta | loss-type | scale-rewards) ;; # of --task grpo, resolved
+        temperature | max-new-tokens | top-k) ;; # of generate and fill-mask
+        *)
+            ! grep -q "^$name = " <<<"$printed"
+            check $? "nobody gave $name: it is not printed" "$(grep "^$name = " <<<"$printed")" ;;
+    esac
 done
 printf '# a comment\n\n  model = "tiny"  \r\nmax_seq_length=8\n' >"$work/b.conf"
 expect 0 'batch 8 x 8 tokens' plan --config "$work/b.conf"

@@ -16,18 +16,63 @@ static bool is_meta(const option *which)
            which->offset == offsetof(settings, print_options);
 }
 
-/* What the fit chooses when --arena is given and they are not: printing a default would fix it. And
- * the working type beside which no other may be said. */
+static bool show_always(const settings *set)
+{
+    return set->command != 0;
+}
+
+static bool show_fits(const settings *set)
+{
+    return set->arena != 0;
+}
+
+/* The data may name a task with a rate of its own. */
+static bool show_task_open(const settings *set)
+{
+    return strcmp(set->task, "auto") == 0 && set->data.count > 0;
+}
+
+static bool show_hears(const settings *set)
+{
+    return set->audio != NULL;
+}
+
+/* Options that nobody gave and whose default is not what the run takes then: it chooses, asks the
+ * data, or recalls a checkpoint's. A default on paper would be a choice of the user's. */
+static const struct {
+    size_t offset;
+    bool (*open)(const settings *set); /* whether the run chooses */
+} left_open[] = {
+    {offsetof(settings, fp32), show_always},
+    {offsetof(settings, checkpointing), show_fits},
+    {offsetof(settings, batch), show_fits},
+    {offsetof(settings, accumulation), show_fits},
+    {offsetof(settings, loss_rows), show_fits},
+    {offsetof(settings, learning_rate), show_task_open},
+    {offsetof(settings, minimum_rate), show_always},
+    {offsetof(settings, lora_dropout), show_always},
+    {offsetof(settings, virtual_ranks), show_always},
+    {offsetof(settings, virtual_sequence_ranks), show_always},
+    {offsetof(settings, shard_ahead), show_always},
+    {offsetof(settings, save_total_limit), show_always},
+    {offsetof(settings, time_limit), show_always},
+    {offsetof(settings, stop_when), show_always},
+    {offsetof(settings, on_usr1), show_always},
+    {offsetof(settings, storage_patience), show_always},
+    {offsetof(settings, reward_threshold), show_always},
+    {offsetof(settings, top_k), show_always},
+    {offsetof(settings, max_new_tokens), show_hears},
+    {offsetof(settings, temperature), show_hears},
+};
+
 static bool is_left_open(const option *which, const settings *set)
 {
-    if (which->offset == offsetof(settings, fp32)) {
-        return !set->given[option_index(which)];
+    for (size_t i = 0; i < sizeof left_open / sizeof left_open[0]; i++) {
+        if (which->offset == left_open[i].offset) {
+            return !set->given[option_index(which)] && left_open[i].open(set);
+        }
     }
-    bool chosen = which->offset == offsetof(settings, checkpointing) ||
-                  which->offset == offsetof(settings, batch) ||
-                  which->offset == offsetof(settings, accumulation) ||
-                  which->offset == offsetof(settings, loss_rows);
-    return chosen && set->arena != 0 && !set->given[option_index(which)];
+    return false;
 }
 
 /* A word as a shell takes it. */
