@@ -88,10 +88,12 @@ static uint64_t slice_rows(const bp_builder *builder, uint32_t table)
 }
 
 /* Stages go one after the other through several micro-batches of a virtual rank, but the bits are
- * those of micro-batches that do: what two stages share has to be formed in that order. */
+ * those of micro-batches that do: what two stages share has to be formed in that order. A rule over
+ * whole tensors takes the table's gradient in one piece, as sums are kept. */
 static bool order_matters(const bp_spec *spec)
 {
-    return compile_keeps_sums(spec) && spec->accumulation > bp_spec_virtual_ranks(spec);
+    const bool whole = spec->gradient_release != BP_RELEASE_NONE && spec->optimizer->whole_tensors;
+    return (compile_keeps_sums(spec) || whole) && spec->accumulation > bp_spec_virtual_ranks(spec);
 }
 
 /* What of a table is trained: itself, some rows of it (core/plan/rows.h), or nothing. */
@@ -109,13 +111,13 @@ void compile_choose_slices(bp_compile *compile, const bp_builder *builder)
 {
     const bp_spec *spec = builder->spec;
     const bool released = spec->gradient_release != BP_RELEASE_NONE && !compile_keeps_sums(spec);
-    const bool ordered = order_matters(spec);
     uint32_t tables[2];
     compile->sliced[0] = compile->sliced[1] = UINT32_MAX;
     compile->head_deferred = false;
     if (spec->optimizer == NULL || spec->model->sliced_tables == NULL) {
         return;
     }
+    const bool ordered = order_matters(spec);
     const bool apart = released && !spec->optimizer->whole_tensors;
     if (!spec->gradient_int8 && !apart && !ordered) {
         return;

@@ -25,16 +25,16 @@ void process_plain_pages(bool plain)
     (void)prctl(PR_SET_THP_DISABLE, plain ? 1ul : 0ul, 0ul, 0ul, 0ul); /* a wish */
 }
 
-typedef struct megabatch {
+typedef struct page_range {
     uintptr_t begin;
     uintptr_t end;
-} megabatch;
+} page_range;
 
 /* Whole pages that hold nothing but what a device on other memory reads (PTX of GPUs). */
-static megabatch unread_pages(void)
+static page_range unread_pages(void)
 {
     const bp_device_entry *entry;
-    megabatch pages = {0, 0};
+    page_range pages = {0, 0};
     for (uint32_t i = 0; (entry = bp_device_at(i)) != NULL; i++) {
         if (entry->unread != NULL) {
             entry->unread(&pages.begin, &pages.end);
@@ -42,11 +42,11 @@ static megabatch unread_pages(void)
     }
     pages.begin = (pages.begin + PAGE - 1) / PAGE * PAGE;
     pages.end = pages.end / PAGE * PAGE;
-    return pages.begin < pages.end ? pages : (megabatch){0, 0};
+    return pages.begin < pages.end ? pages : (page_range){0, 0};
 }
 
 /* The next readable mapping of a file; false behind the last. */
-static bool next_file(FILE *maps, megabatch *pages)
+static bool next_file(FILE *maps, page_range *pages)
 {
     char line[512];
     while (fgets(line, sizeof line, maps) != NULL) {
@@ -54,7 +54,7 @@ static bool next_file(FILE *maps, megabatch *pages)
         char mode[5];
         if (sscanf(line, "%llx-%llx %4s %*s %*s %llu", &begin, &end, mode, &inode) == 4 &&
             inode != 0 && mode[0] == 'r') {
-            *pages = (megabatch){(uintptr_t)begin, (uintptr_t)end};
+            *pages = (page_range){(uintptr_t)begin, (uintptr_t)end};
             return true;
         }
     }
@@ -72,9 +72,9 @@ static void resolve_pages(uintptr_t begin, uintptr_t end)
  * PTX, which together with small arenas would be more than a run ever has. */
 static uint64_t walk_files(bool resolve)
 {
-    const megabatch ptx = unread_pages();
+    const page_range ptx = unread_pages();
     FILE *maps = fopen("/proc/self/maps", "r");
-    megabatch pages;
+    page_range pages;
     uint64_t bytes = 0;
     while (maps != NULL && next_file(maps, &pages)) {
         bytes += pages.end - pages.begin;
@@ -91,7 +91,7 @@ static uint64_t walk_files(bool resolve)
 
 uint64_t process_bytes(uint32_t threads)
 {
-    const megabatch ptx = unread_pages();
+    const page_range ptx = unread_pages();
     const uint64_t further = threads > 1 ? threads - 1 : 0;
     const uint64_t files = walk_files(false), gpu = ptx.end - ptx.begin;
     return (files > gpu ? files - gpu : 0) + OWN_BYTES + further * THREAD_BYTES;
@@ -108,7 +108,7 @@ static void resolve_stack(void)
 
 void process_resolve(void)
 {
-    const megabatch ptx = unread_pages();
+    const page_range ptx = unread_pages();
     resolve_stack();
     (void)walk_files(true);
     if (ptx.begin < ptx.end) {
