@@ -450,9 +450,11 @@ static bp_status bert_check(const bp_spec *spec, bp_error *error)
     const bp_bert_config own = bp_bert_config_of(config);
     BP_TRY(bert_check_ranges(spec, error));
     BP_TRY(bert_check_kind(spec, error));
-    if (config->task == BP_TASK_ANSWERS && own.kind != BP_BERT) {
+    if (config->task == BP_TASK_ANSWERS && own.kind != BP_BERT && own.kind != BP_DISTILBERT &&
+        own.kind != BP_ELECTRA) {
         return bp_error_set(error, BP_ERR_USAGE, "bert",
-                            "question-answering is implemented for bert alone", "task");
+                            "question-answering is implemented for bert, distilbert and electra",
+                            "task");
     }
     if (own.head_width == 0 && own.stack.width % own.stack.heads != 0) {
         return bp_error_limit(error, BP_ERR_USAGE, "bert",

@@ -35,7 +35,7 @@ typedef struct bp_bert_config {
     uint32_t buckets;          /* relative_attention_num_buckets, or position_buckets, of which the
                                   table has two rows each; 0: no table of distances */
     int64_t distance;          /* max_relative_positions; below 1: as many as positions */
-    double pooler_dropout;     /* of what DeBERTa's pooler reads */
+    double pooler_dropout;     /* of what DeBERTa's pooler, or DistilBERT's ends of answers, read */
     double rope_theta;         /* of rotary positions; 0: a table of positions */
     uint32_t head_width;       /* of nomic-bert; 0: width / heads */
 } bp_bert_config;

@@ -199,7 +199,8 @@ static bp_status modernbert_check_task(const bp_spec *spec, bp_error *error)
 {
     const bp_model_config *config = &spec->config;
     if (config->task == BP_TASK_ANSWERS) {
-        return modernbert_refuse(error, "question-answering is implemented for bert alone", "task");
+        return modernbert_refuse(
+            error, "question-answering is implemented for bert, distilbert and electra", "task");
     }
     if (config->task == BP_TASK_CAUSAL_LM || spec->generate_context > 0) {
         return modernbert_refuse(error,

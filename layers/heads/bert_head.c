@@ -312,8 +312,20 @@ static void forward_answer(bp_builder *builder, bp_stage_call *call, uint32_t fi
 static void backward_answer(bp_builder *builder, bp_stage_call *call, uint32_t first)
 {
     const bp_answer head = describe_answer(builder, first);
+    const bp_bert_config own = bp_bert_config_of(&builder->spec->config);
+    const bp_dropout dropout = {1 + 3 * own.stack.layers,
+                                own.kind == BP_DISTILBERT ? own.pooler_dropout : 0.0};
+    const bool drops = bp_dropout_probability(builder, &dropout) > 0.0;
+    bp_ref read = call->input;
     call->d_input = call->input_wanted ? bert_head_make(builder, head.width, "d_input") : BP_ABSENT;
-    bp_answer_backward(builder, &head, call->input, call->d_input);
+    if (drops) {
+        read = bert_head_make(builder, head.width, "dropped");
+        bp_dropout_apply(builder, &dropout, head.width, call->input, BP_ABSENT, read);
+    }
+    bp_answer_backward(builder, &head, read, call->d_input);
+    if (drops && call->input_wanted) {
+        bp_dropout_apply(builder, &dropout, head.width, call->d_input, BP_ABSENT, call->d_input);
+    }
 }
 
 static void forward_vector(bp_builder *builder, bp_stage_call *call, uint32_t first)

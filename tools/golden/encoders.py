@@ -17,9 +17,9 @@ import transformers
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import families  # noqa: E402
 
-MASKED, CLASSES, REGRESSION, TOKENS, RANKING = 1, 2, 4, 5, 9
+MASKED, CLASSES, REGRESSION, TOKENS, ANSWERS, RANKING = 1, 2, 4, 5, 6, 9
 TASK_CLASS = {MASKED: "ForMaskedLM", CLASSES: "ForSequenceClassification", REGRESSION: "ForSequenceClassification",
-              RANKING: "ForSequenceClassification", TOKENS: "ForTokenClassification"}
+              RANKING: "ForSequenceClassification", TOKENS: "ForTokenClassification", ANSWERS: "ForQuestionAnswering"}
 
 
 def bert(v, **more):
@@ -38,7 +38,7 @@ def roberta(v, **more):
 
 def distilbert(v, **more):
     return dict(vocab_size=v["vocabulary"], max_position_embeddings=v["positions"], dim=v["width"], n_layers=v["layers"],
-                n_heads=v["heads"], hidden_dim=v["inner"], dropout=0.0, attention_dropout=0.0, seq_classif_dropout=0.0,
+                n_heads=v["heads"], hidden_dim=v["inner"], dropout=0.0, attention_dropout=0.0, seq_classif_dropout=0.0, qa_dropout=0.0,
                 pad_token_id=v["pad"], attn_implementation="sdpa", **more)
 
 
@@ -128,6 +128,8 @@ def labels_of(v, ids, mask, generator):
         return torch.where(there, own, -100)
     if v["task"] == CLASSES:
         return torch.randint(v["classes"], (len(ids),), generator=generator)
+    if v["task"] == ANSWERS: # the first and the last token
+        return torch.sort((torch.rand((len(ids), 2), generator=generator) * mask.sum(1)[:, None]).long())[0]
     if v["task"] == RANKING: # chances, against which binary cross entropy is taken
         return torch.rand((len(ids),), generator=generator)
     return torch.randn((len(ids),), generator=generator)
@@ -173,7 +175,9 @@ def case(name, kind, v, lengths, seed):
     target = labels.double() if numbers else labels
     if v["task"] == RANKING:
         target = target[:, None]
-    logits = families.single(model(**inputs).logits)
+    asks = v["task"] == ANSWERS
+    found = model(**inputs)
+    logits = families.single(torch.stack([found.start_logits, found.end_logits], 1) if asks else found.logits)
     written = json.loads(config.to_json_string(use_diff=False))
     if v["task"] == MASKED: # the classes of a head that is not there
         written = {k: w for k, w in written.items() if k not in ("id2label", "label2id")}
@@ -185,7 +189,8 @@ def case(name, kind, v, lengths, seed):
     if kind == "nomic_bert":
         save = families.save_file
         families.save_file = lambda tensors, path, metadata: save(nomic_names(tensors), path, metadata=metadata)
-    finish("families/" + name, model, lambda _: model(**inputs, labels=target).loss, v, tensors)
+    aim = {"start_positions": labels[:, 0], "end_positions": labels[:, 1]} if asks else {"labels": target}
+    finish("families/" + name, model, lambda _: model(**inputs, **aim).loss, v, tensors)
     if kind == "nomic_bert":
         families.save_file = save
 
@@ -247,10 +252,13 @@ def main():
     case("bert_tanh_form", "bert", {**own, "task": MASKED, "act": "gelu_new"}, [9, 4, 7, 6], 98)
     case("bert_relu_lora", "bert", {**own, "task": CLASSES, "classes": 2, "rank": 2, "alpha": 4, "all_linear": 1, "act": "relu"},
          [9, 4, 1, 6], 99)
+    case("distilbert_answers", "distilbert", {**own, "task": ANSWERS, "classes": 2}, [9, 4, 7, 6], 160)
     case("distilbert_relu", "distilbert", {**own, "task": MASKED, "act": "relu"}, [9, 4, 7, 6], 100)
     case("roberta_relu", "roberta", {**own, "pad": 1, "task": MASKED, "act": "relu"}, [9, 4, 7, 6], 101) # not in its head
     own["embedding"] = 12
     case("electra_tanh_form", "electra", {**own, "task": MASKED, "act": "gelu_pytorch_tanh"}, [9, 4, 7, 6], 102)
+    case("electra_answers_two_micros", "electra", {**own, "task": ANSWERS, "classes": 2, "batch": 2, "accumulation": 2},
+         [9, 4, 7, 6], 161)
     case("electra_masked", "electra", {**own, "task": MASKED}, [9, 4, 7, 6], 79)
     case("electra_classes", "electra", {**own, "task": CLASSES, "classes": 3}, [9, 4, 1, 6], 80)
     case("electra_tokens_two_micros", "electra", {**own, "task": TOKENS, "classes": 5, "batch": 2, "accumulation": 2},

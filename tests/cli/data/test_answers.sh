@@ -99,6 +99,30 @@ run eval --model "$work/base" "${task[@]}" --adapter "$work/g" --data $golden/fl
 [[ -n $loss && $(json loss) == "$loss" ]]
 check $? "the adapter's head serves a base without one" "$out$err"
 
+# Other encoders with such a head, whose losses tests/golden/families has; dropout in front of DistilBERT's is its own.
+for kind in "distilbert DistilBert dim hidden_dim n_heads n_layers" "electra Electra hidden_size intermediate_size num_attention_heads num_hidden_layers"; do
+    read -r name class width inner heads layers <<<"$kind"
+    mkdir "$work/$name" && cp "$work/base/tokenizer.json" "$work/$name"
+    echo "{\"model_type\": \"$name\", \"vocab_size\": 1600, \"max_position_embeddings\": 48, \"pad_token_id\": 0, \"qa_dropout\": 0.3,
+        \"$width\": 16, \"embedding_size\": 16, \"$inner\": 24, \"$heads\": 2, \"$layers\": 2, \"initializer_range\": 0.2}" >"$work/$name/config.json"
+    more=(train --model "$work/$name" "${task[@]}" --data $golden/flat.jsonl --quiet --json --eval-data $golden/flat.jsonl)
+    run "${more[@]}" --output-dir "$work/$name-f" --max-steps 300 --learning-rate 5e-3 --dropout 0
+    awk -v a="$(json eval_f1)" 'BEGIN { exit !(a > 60) }'
+    check $? "$name: answers are learnt" "$(tail -1 <<<"$out")$err"
+    grep -q "${class}ForQuestionAnswering" "$work/$name-f/config.json"
+    check $? "$name: its class is that of transformers" "$(cat "$work/$name-f/config.json")"
+    run "${more[@]}" --output-dir "$work/$name-d" --max-steps 3
+    dropped=$(json state_digest)
+    run "${more[@]}" --output-dir "$work/$name-e" --max-steps 3 --gradient-checkpointing full
+    [[ $code -eq 0 && $(json state_digest) == "$dropped" ]]
+    check $? "$name: the same bits by another policy" "$err"
+    sed -i 's/"qa_dropout": 0.3/"qa_dropout": 0.0/' "$work/$name/config.json"
+    run "${more[@]}" --output-dir "$work/$name-n" --max-steps 3
+    [[ $(json state_digest) == "$dropped" ]] && same=electra || same=distilbert
+    [[ $code -eq 0 && $same == "$name" ]]
+    check $? "$name: qa_dropout is DistilBERT's" "$err"
+done
+
 # What is refused.
 bad() { # FILE CONTENT PATTERN
     printf "$2" >"$work/$1"

@@ -49,7 +49,7 @@ sed 's/"pad_token_id": 1/"pad_token_id": 0/' $golden/mpnet/config.json >"$work/x
 expect 2 'pad_token_id has to be 1' plan --model "$work/x"
 sed 's/"hidden_act": "gelu"/"hidden_act": "silu"/' $golden/mpnet/config.json >"$work/x/config.json"
 expect 4 'hidden_act' plan --model "$work/x"
-expect 2 'question-answering is implemented for bert alone' plan --model $golden/mpnet --task question-answering
+expect 2 'question-answering is implemented for bert, distilbert and electra' plan --model $golden/mpnet --task question-answering
 for task in causal-lm masked-lm token-classification dpo; do
     expect 2 '' plan --model $golden/gemma --task $task
 done

@@ -75,6 +75,7 @@ const bp_family bp_family_electra = {
     .language_class = "ElectraForMaskedLM",
     .judge_class = "ElectraForSequenceClassification",
     .token_class = "ElectraForTokenClassification",
+    .answer_class = "ElectraForQuestionAnswering",
     .resolve = family_electra_resolve,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), twins, ROWS_COUNT(twins)},
     .adapter_targets = "query,value",
