@@ -221,12 +221,19 @@ static bp_status policy_refuse(session *s)
     if (rule != NULL) {
         BP_TRY(policy_check_reads(s, rule));
     }
-    if (option_said(set, "save-steps") && set->save_steps >= 1.0 &&
-        fmod(set->save_steps, (double)set->num_iterations) != 0.0) {
-        return bp_error_limit(&s->error, BP_ERR_USAGE, where,
-                              "a checkpoint lies where completions are new: a multiple of "
-                              "--num-iterations",
-                              "--save-steps", (int64_t)set->save_steps, BP_LIMIT_NONE, 0);
+    const bool saves = option_said(set, "save-steps") && set->save_steps >= 1.0;
+    const struct {
+        const char *name;
+        double steps;
+    } saved[] = {{"--save-steps", saves ? set->save_steps : 0.0},
+                 {"--stop-at-step", (double)set->stop_at_step}};
+    for (size_t i = 0; i < sizeof saved / sizeof saved[0]; i++) {
+        if (fmod(saved[i].steps, (double)set->num_iterations) != 0.0) {
+            return bp_error_limit(&s->error, BP_ERR_USAGE, where,
+                                  "a checkpoint lies where completions are new: a multiple of "
+                                  "--num-iterations",
+                                  saved[i].name, (int64_t)saved[i].steps, BP_LIMIT_NONE, 0);
+        }
     }
     return BP_OK;
 }

@@ -416,6 +416,10 @@ static bp_status after_step(training *t, uint64_t step)
     if (due(step, t->eval_every)) {
         BP_TRY(cmd_train_evaluate(t));
     }
+    if (due(step, t->save_every) && policy_between(&t->policy, step)) {
+        t->owed = true; /* which look_around saves where the run can go on from it */
+        return BP_OK;
+    }
     return due(step, t->save_every) ? service_save(&t->care, CHECKPOINT_DUE, false) : BP_OK;
 }
 
