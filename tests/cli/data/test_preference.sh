@@ -36,10 +36,10 @@ for name in rewards/accuracies rewards/margins rewards/chosen rewards/rejected l
 done
 awk -v l="$(told eval_loss)" -v m="$(told eval_rewards/margins)" 'BEGIN { exit !(l < 0.6 && m > 0.1) }'
 check $? "what was not seen is judged better than before" "$out"
-plan=$("$program" plan "${common[@]}" --task dpo --data "$work/pairs.jsonl" --validation-split 0.25 --length-buckets none --json | grep -o '"arena_bytes": [0-9]*')
+plan=$("$program" plan "${common[@]}" --task dpo --data "$work/pairs.jsonl" --validation-split 0.25 --length-buckets none --json | grep -oE '"(arena|host)_bytes": [0-9]*')
 run "${dpo[@]}" --validation-split 0.25 --output-dir "$work/planned" --length-buckets none --json
-[[ $code -eq 0 && -n $plan && "\"arena_bytes\": $(json arena_bytes)" == "$plan" ]]
-check $? "the plan's arena is the run's" "$plan $out"
+[[ $code -eq 0 && "\"arena_bytes\": $(json arena_bytes)"$'\n'"\"host_bytes\": $(json host_bytes)" == "$(head -2 <<<"$plan")" ]]
+check $? "the plan's bytes are the run's" "$plan $out"
 [[ $(json state_digest) == "$digest" ]]
 check $? "programs for shorter rows change no bit" "$out"
 

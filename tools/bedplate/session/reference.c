@@ -9,6 +9,7 @@
 #include "core/base/storage.h"
 #include "core/base/digest.h"
 #include "tools/bedplate/session/preference_choice.h"
+#include "tools/bedplate/sources/data_task.h"
 #include "tools/bedplate/ranks/ranks.h"
 #include "tools/formats/hf/hf_files.h"
 #include "tools/bedplate/app/output.h"
@@ -73,6 +74,19 @@ bp_status reference_open(reference *r, session *s, data_set *data)
     }
     logps = wrap_part(&r->train, &data->train, logps);
     (void)wrap_part(&r->eval, &data->eval, logps);
+    return BP_OK;
+}
+
+bp_status reference_plan(session *s)
+{
+    uint64_t rows = 0;
+    if (!preference_refers(&s->spec)) {
+        return BP_OK;
+    }
+    BP_TRY(data_task_count(s, &s->set->data, &rows));
+    BP_TRY(data_task_count(s, &s->set->eval_data, &rows));
+    rows = bp_size_mul(rows, preference_rows(&s->spec));
+    s->reference_bytes = bp_size_add(sizeof(reference_head), bp_size_mul(rows, sizeof(float)));
     return BP_OK;
 }
 

@@ -26,6 +26,9 @@ typedef struct reference {
 /* Puts the parts' sources in place of data's; nothing where the loss has no reference. */
 bp_status reference_open(reference *r, session *s, data_set *data) BP_MUST_CHECK;
 
+/* For a plan: the bytes that the numbers of the rows of --data and --eval-data will take. */
+bp_status reference_plan(session *s) BP_MUST_CHECK;
+
 /* Where a run is resumed: reads the file, if every rank has it and it is that of this data
  * (`identity`); else the weights that the run began with will be loaded once more, for which the
  * session is told that no state follows. BP_ERR_FABRIC. */

@@ -172,6 +172,51 @@ static bool has(const task_fields *fields, enum field field)
     return fields->name[field][0] != '\0';
 }
 
+/* A record's keys and its end are taken before the next one is. */
+static void task_count_rows(const data_files *files, uint32_t file, uint64_t *scratch,
+                            uint64_t *rows)
+{
+    bp_error unheard = {.code = BP_OK};
+    bp_data_reader reader = task_reader(files, file, scratch, &unheard);
+    bp_records records;
+    bp_json_event event = {.kind = BP_JSON_END};
+    bool there = false;
+    bp_status status = bp_data_reader_begin(&reader);
+    status = status == BP_OK ? bp_records_begin(&records, &reader, scratch) : status;
+    status = status == BP_OK ? bp_records_next(&records, &there) : status;
+    while (status == BP_OK && there) {
+        *rows += 1;
+        status = bp_json_next(&records.span.json, &event);
+        while (status == BP_OK && event.kind == BP_JSON_KEY) {
+            status = bp_json_skip(&records.span.json);
+            status = status == BP_OK ? bp_json_next(&records.span.json, &event) : status;
+        }
+        status = status == BP_OK ? bp_records_next(&records, &there) : status;
+    }
+}
+
+bp_status data_task_count(session *s, const path_list *list, uint64_t *rows)
+{
+    static data_files files; /* large */
+    const bp_error none = s->error;
+    memory_block memory;
+    if (list->count == 0) {
+        return BP_OK;
+    }
+    BP_TRY(
+        memory_take(&memory, BP_DOCUMENTS_SCRATCH + WINDOW, false, "memory for rows", &s->error));
+    files = (data_files){.look = true};
+    if (data_files_find(&files, s, list) == BP_OK && files.data.format == BP_DATA_JSONL) {
+        for (uint32_t i = 0; i < files.data.file_count; i++) {
+            task_count_rows(&files, i, memory.address, rows);
+        }
+    }
+    data_files_close(&files);
+    s->error = none;
+    memory_give_back(&memory);
+    return BP_OK;
+}
+
 bp_status data_task_ignored(session *s, const data_files *files)
 {
     const bp_labels kind = bp_feed_labels(s->spec.config.task);

@@ -18,6 +18,10 @@ bp_status data_task_resolve(settings *set) BP_MUST_CHECK;
  * classes. */
 void data_task_json(output *out, const session *s);
 
+/* Adds the rows of JSON in a list of files to *rows, up to what cannot be read, which train says.
+ * Cost: reads the files. */
+bp_status data_task_count(session *s, const path_list *list, uint64_t *rows) BP_MUST_CHECK;
+
 /* Says on stderr that the first row of a file has a label which a language model does not learn. */
 bp_status data_task_ignored(session *s, const data_files *files) BP_MUST_CHECK;
 

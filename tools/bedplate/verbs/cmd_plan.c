@@ -24,6 +24,7 @@
 #include "tools/bedplate/policy/policy_run.h"
 #include "tools/bedplate/session/preference_choice.h"
 #include "tools/bedplate/session/quantised_choice.h"
+#include "tools/bedplate/session/reference.h"
 #include "tools/bedplate/planning/release_text.h"
 #include "tools/bedplate/session/class_weights.h"
 #include "tools/bedplate/session/rate_choice.h"
@@ -579,6 +580,7 @@ bp_status plan_read(session *s)
     BP_TRY(plan_schedule(s));
     BP_TRY(class_weights_fill(s, NULL));
     BP_TRY(plan_answers(s));
+    BP_TRY(reference_plan(s));
     BP_TRY(plan_bytes(s));
     BP_TRY(policy_plan(&policy, s));
     offload_say_here(&s->offload);
