@@ -50,6 +50,22 @@ expect 4 'other.csv:3:.*found culture, expected one of its classes' eval --model
 expect 4 'other.csv:3:.*found culture, expected one of its classes' train --model "$work/rows-csv" --data "$work/other.csv" \
     --output-dir "$work/x" --max-steps 1 --per-device-train-batch-size 1
 
+# Another number of classes than the model has makes a new head; the same number leaves it as it is.
+{ cat "$work/rows.csv" && sed 's/"\(.*\)"/"more \1"/;s/^[a-z ]*,/four,/' <<<'x,"words"'; } >"$work/four.csv"
+expect 4 'or in training another --num-labels, which makes a new head' train --model "$work/rows-csv" --data "$work/four.csv" --max-steps 1 --output-dir "$work/x"
+four=(--model "$work/rows-csv" --task classification --data "$work/four.csv" --num-labels 4 --max-seq-length 32 --per-device-train-batch-size 6)
+run train "${four[@]}" --max-steps 2 --output-dir "$work/x" --json
+[[ $code -eq 0 && $(tr -d ' \n' <"$work/x/config.json") == *'"id2label":{"0":"art","1":"four","2":"sport","3":"worldnews"}'* ]]
+check $? "a new head of four classes" "$out$err$(cat "$work/x/config.json")"
+right=$(json arena_bytes)
+run plan "${four[@]}" --json
+[[ $(json num_labels) == 4 && $(json arena_bytes) == "$right" ]]
+check $? "which plan counts" "$out$err"
+rm -rf "$work/x"
+run eval --model "$work/rows-csv" --data "$work/rows.csv" --num-labels 3 --json
+[[ $code -eq 0 && $(json accuracy) == 1 ]]
+check $? "as many classes as the model has" "$out$err"
+
 # A run that is resumed finds the same classes.
 rm -rf "$work/o"
 run "${common[@]}" --data "$work/rows.tsv" --output-dir "$work/o" --stop-at-step 20

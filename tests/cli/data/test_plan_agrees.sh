@@ -44,13 +44,20 @@ agrees() {
     local model=$1 data=$2 trained
     shift 2
     local all=(--model "$model" --data "$work/$data" --per-device-train-batch-size 2 "$@")
-    run train "${all[@]}" --max-steps 0 --output-dir "$work/out" --overwrite-output-dir --quiet
+    run train "${all[@]}" --max-steps 0 --output-dir "$work/out" --overwrite-output-dir --quiet --json
     trained=$code
     why=$(words "$err")
-    run plan "${all[@]}"
+    local arena=$(json arena_bytes) host=$(json host_bytes)
+    run plan "${all[@]}" --json
     [[ $code -eq $trained && (! $trained -eq 4 || $(words "$err") == "$why") ]]
     check $? "$model $data $*: plan $code, train $trained" "$(words "$err"); $why"
-    [[ $code -eq 0 ]] || refused=$((refused + 1))
+    if [[ $code -ne 0 ]]; then
+        refused=$((refused + 1))
+    else
+        # Host bytes are a bound where only reading all rows would tell.
+        [[ $(json arena_bytes) -eq $arena && $(json host_bytes) -ge $host ]]
+        check $? "$model $data $*: plan and train have the same bytes" "$(json arena_bytes) $(json host_bytes), train $arena $host"
+    fi
 }
 kinds=(text.txt text.jsonl labels.jsonl tags.jsonl answers.jsonl pairs.jsonl prefer.jsonl kto.jsonl chat.jsonl table.csv numbers.csv photos empty)
 kinds+=(named.jsonl prompt.jsonl alpaca.jsonl share.jsonl other.jsonl words.conllu)

@@ -85,7 +85,9 @@ bp_status reference_plan(session *s)
     }
     BP_TRY(data_task_count(s, &s->set->data, &rows));
     BP_TRY(data_task_count(s, &s->set->eval_data, &rows));
-    rows = bp_size_mul(rows, preference_rows(&s->spec));
+    /* kto takes pairs apart, and compares each text with another row's. */
+    const bool apart = s->spec.preference.kind == BP_PREFERENCE_KTO;
+    rows = bp_size_mul(rows, (uint64_t)preference_rows(&s->spec) * (apart ? 2 : 1));
     s->reference_bytes = bp_size_add(sizeof(reference_head), bp_size_mul(rows, sizeof(float)));
     return BP_OK;
 }

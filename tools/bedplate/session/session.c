@@ -207,19 +207,22 @@ static bp_status no_model(session *s)
 /* Whether the weights have another head than the task's, and a new one may be trained. An adapter's
  * file holds the whole head of tokens and answers; that of samples not: BERT's has a pooler, which
  * is frozen. */
-static bool lacks_head(const settings *set, const bp_model_config *config, bp_task own)
+static bool lacks_head(const settings *set, const bp_model_config *config, bp_task own,
+                       uint32_t classes)
 {
     const bp_task task = config->task;
     const bool adapts = set->lora_r > 0 || set->adapter != NULL;
-    if (config->vocabulary == 0 && set->command == COMMAND_TRAIN && set->num_labels != 0) {
+    const bool other = set->num_labels != 0 && classes != 0 && classes != set->num_labels;
+    const bool trains = (set->command & (COMMAND_TRAIN | COMMAND_PLAN)) != 0;
+    if (config->vocabulary == 0 && trains && set->num_labels != 0) {
         return true; /* classes of one's own */
     }
-    if (task < BP_TASK_CLASSES || own == task || task == BP_TASK_EMBEDDING) {
+    if (task < BP_TASK_CLASSES || (own == task && !other) || task == BP_TASK_EMBEDDING) {
         return false;
     }
     return bp_task_scores_samples(task)
-               ? set->command == COMMAND_TRAIN && !adapts && !bp_task_scores_samples(own)
-               : set->command == COMMAND_TRAIN || set->adapter != NULL;
+               ? trains && !adapts && (other || !bp_task_scores_samples(own))
+               : trains || set->adapter != NULL;
 }
 
 /* Rotary positions are computed, so that a preset of such a family takes any length; a table of
@@ -274,16 +277,17 @@ static bp_status find_model(session *s)
         return no_model(s);
     }
     const bp_task own = s->spec.config.task;
-    const bool silent = s->spec.config.classes == 0 || set->num_labels != 0;
+    const uint32_t classes = s->spec.config.classes;
+    const bool silent = classes == 0 || set->num_labels != 0;
     BP_TRY(model_task(set, &s->spec.config, &s->error));
-    s->new_head = lacks_head(set, &s->spec.config, own);
+    s->new_head = lacks_head(set, &s->spec.config, own, classes);
     if (s->names.count != s->spec.config.classes) {
         s->names.count = 0; /* those of other classes */
     }
     const bp_task task = s->spec.config.task;
     s->own_task = own;
     s->classes_named = !silent || s->names.count > 0;
-    s->classes_open = set->command == COMMAND_TRAIN && !s->classes_named &&
+    s->classes_open = (set->command & (COMMAND_TRAIN | COMMAND_PLAN)) != 0 && !s->classes_named &&
                       (task == BP_TASK_CLASSES || task == BP_TASK_LABELS);
     if (task == BP_TASK_EMBEDDING) {
         BP_TRY(embedder_choose(s));

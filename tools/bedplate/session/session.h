@@ -64,7 +64,7 @@ typedef struct session {
     bp_embedder embedder;                      /* --task embedding: how vectors are made */
     bp_task own_task;                          /* of the model's files, whatever the run's is */
     bool classes_named;          /* the model's files, not the data, say which classes there are */
-    bool classes_open;           /* training: the data names them, for nothing else does */
+    bool classes_open;           /* training, plan: the data names them, for nothing else does */
     run_tokenizer run_tokenizer; /* its tokenizer, when it was asked for */
     bp_plan plan;
     bp_status (*planned)(struct session *s); /* NULL, or called between planning and the arenas */

@@ -458,6 +458,10 @@ static bp_status list_check(session *s, const path_list *list, bool judged)
     status = status == BP_OK ? files_check(&files, s) : status;
     status = status == BP_OK ? files_first(&files, s, &stream) : status;
     if (status == BP_OK && !judged) {
+        status = s->spec.config.task == BP_TASK_TOKENS ? data_tagged_classes(&files, s)
+                                                       : data_classes_find(&files, s);
+    }
+    if (status == BP_OK && !judged) {
         const bool wrapped = s->set->packing && !packing_apart(s->set);
         status = data_grouped_check(s, wrapped || (stream && !s->set->packing));
     }

@@ -66,6 +66,22 @@ static bp_status name_classes(session *s, const bp_tags *work)
     return BP_OK;
 }
 
+bp_status data_tagged_classes(data_files *files, session *s)
+{
+    memory_block scratch;
+    if (files->data.format == BP_DATA_TOKENS || (s->directory && !s->new_head)) {
+        return BP_OK;
+    }
+    BP_TRY(memory_take(&scratch, data_tagged_bytes(), false, "host memory", &s->error));
+    const bp_tags work = {.data = &files->data,
+                          .reading = data_reading(s->set),
+                          .scratch = scratch.address,
+                          .error = &s->error};
+    const bp_status status = name_classes(s, &work);
+    memory_give_back(&scratch);
+    return status;
+}
+
 static void print_outcome(const data_files *files, const bp_tags *work, const session *s)
 {
     if (work->empty > 0) {
@@ -125,7 +141,8 @@ bp_status data_tagged_first(const data_files *files, session *s)
         tagged_first first = {.rule = {.labels = BP_LABELS_CLASS,
                                        .classes = s->spec.config.classes,
                                        .names = &s->names},
-                              .known = s->directory && s->own_task == BP_TASK_TOKENS};
+                              .known =
+                                  s->directory && s->own_task == BP_TASK_TOKENS && !s->new_head};
         bp_words words = {.user = &first,
                           .sentence = first_sentence,
                           .reading = data_reading(s->set),

@@ -365,6 +365,20 @@ static bp_status find_classes(const data_files *files, session *s, void *scratch
     return BP_OK;
 }
 
+bp_status data_classes_find(const data_files *files, session *s)
+{
+    memory_block scratch;
+    const bp_data_format format = files->data.format;
+    if (!s->classes_open || s->spec.config.vocabulary == 0 ||
+        (format != BP_DATA_JSONL && format != BP_DATA_CSV && format != BP_DATA_TSV)) {
+        return BP_OK;
+    }
+    BP_TRY(memory_take(&scratch, BP_LABEL_SURVEY_SCRATCH, false, "host memory", &s->error));
+    const bp_status status = find_classes(files, s, scratch.address);
+    memory_give_back(&scratch);
+    return status;
+}
+
 static bp_status hear(void *ear, const char *path)
 {
     speech_source *source = ear;

@@ -12,6 +12,10 @@
 bp_status data_tokenise(data_set *set, data_files *files, session *s,
                         const char *name) BP_MUST_CHECK;
 
+/* For a plan: the classes that labels of the open files name, where nothing else does. Cost: the
+ * data is read once. */
+bp_status data_classes_find(const data_files *files, session *s) BP_MUST_CHECK;
+
 /* Where the token file `name` goes: into --output-dir, which is made (set->made), or a place of its
  * own. */
 bp_status data_token_path(data_set *set, session *s, char path[BP_STORE_PATH_MAX],

@@ -199,8 +199,8 @@ static bp_status data_documents_class_of(const bp_documents *documents, bp_data_
                                 "the label is neither a number nor the name of a class that "
                                 "the model's id2label has",
                                 text, length);
-        bp_error_right(reader->error, "one of its classes, or in training --num-labels N, which "
-                                      "makes a new head for N classes of the data");
+        bp_error_right(reader->error, "one of its classes, or in training another --num-labels, "
+                                      "which makes a new head for so many classes of the data");
         return status;
     }
     if (!bp_documents_whole(&number, &value)) {
