@@ -15,7 +15,8 @@ bp_status data_tagged_check(const data_files *files, session *s) BP_MUST_CHECK;
 /* What data_tagged_open refuses of each file's first sentence. */
 bp_status data_tagged_first(const data_files *files, session *s) BP_MUST_CHECK;
 
-/* For a plan: the classes of the tags where the model has none of its own. Cost: reads all files. */
+/* For a plan: the classes of the tags where the model has none of its own. Cost: reads all files.
+ */
 bp_status data_tagged_classes(data_files *files, session *s) BP_MUST_CHECK;
 
 /* Makes the token file `name` of the open files, or uses the one that is there, as data_tokenise
