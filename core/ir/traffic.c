@@ -7,6 +7,7 @@
 /* An op that begins a copy, or waits for one. */
 typedef struct traffic_copy {
     uint64_t bytes;
+    uint64_t even; /* of them, as in bp_traffic */
     int64_t request;
     uint32_t op;
     uint32_t wait; /* of a begin: the op that waits for it */
@@ -36,6 +37,19 @@ uint64_t bp_traffic_scratch(const bp_graph *graph)
     return bp_arena_counted(&count);
 }
 
+/* Of experts of whom a token chooses `top`, each is one of them with probability top / experts, and
+ * a piece is not brought where none of the tokens chooses it: (1 - top / experts)^tokens. The power
+ * by squaring, whose bits are the same everywhere. */
+static uint64_t traffic_even(const bp_experts_begin_scalars *s)
+{
+    double left = 1.0, square = (double)(s->experts - s->top) / (double)s->experts;
+    for (uint64_t tokens = (uint64_t)s->tokens; tokens > 0; tokens >>= 1) {
+        left *= (tokens & 1) != 0 ? square : 1.0;
+        square *= square;
+    }
+    return (uint64_t)((1.0 - left) * (double)s->experts * (double)s->width + 0.5);
+}
+
 /* Lists those of [ops, ops + count) that copy to the offload tier (writes) or from it. */
 static void traffic_list(traffic *t, const bp_graph *graph, const bp_op *ops, uint32_t count,
                          bool writes)
@@ -47,15 +61,19 @@ static void traffic_list(traffic *t, const bp_graph *graph, const bp_op *ops, ui
             continue;
         }
         const bp_ref there = graph->refs[ops[i].operand + (writes ? 0 : 1)]; /* copies have both */
-        /* rows_begin has rows and their width in the same places */
+        /* rows_begin has rows and their width in the same places, experts_begin experts and theirs
+         */
         const bp_copy_begin_scalars *s = (const void *)(graph->scalars + ops[i].scalar);
         const uint64_t bytes = (uint64_t)s->rows * (uint64_t)s->width;
+        const bool routed = ops[i].kernel == BP_KERNEL_experts_begin;
         if (bytes > 0 && graph->buffers[there.buffer].space != BP_SPACE_DEVICE) {
-            t->copy[t->count++] = (traffic_copy){.bytes = bytes,
-                                                 .request = graph->scalars[ops[i].scalar].integer,
-                                                 .op = i,
-                                                 .wait = count,
-                                                 .begins = info->pending == BP_PENDING_BEGIN};
+            t->copy[t->count++] =
+                (traffic_copy){.bytes = bytes,
+                               .even = routed ? traffic_even((const void *)s) : bytes,
+                               .request = graph->scalars[ops[i].scalar].integer,
+                               .op = i,
+                               .wait = count,
+                               .begins = info->pending == BP_PENDING_BEGIN};
         }
     }
     for (uint32_t i = 0; i < t->count; i++) { /* the verifier has seen that there is a wait */
@@ -133,6 +151,7 @@ static void count_way(const traffic *t, bool writes, bp_traffic *out)
             continue;
         }
         *(writes ? &out->written : &out->read) += copy->bytes;
+        out->even += writes ? 0 : copy->even;
         flying += copy->bytes;
         out->pending = flying > out->pending ? flying : out->pending;
     }

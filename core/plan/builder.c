@@ -675,6 +675,15 @@ bp_ref bp_build_acquire(bp_builder *builder, uint32_t index, bp_purpose purpose)
     return bp_build_weight(builder, index);
 }
 
+bp_ref bp_build_acquire_routed(bp_builder *builder, uint32_t index, bp_purpose purpose,
+                               const bp_routed *routed)
+{
+    builder->passes.routed = routed;
+    const bp_ref weight = bp_build_acquire(builder, index, purpose);
+    builder->passes.routed = NULL;
+    return weight;
+}
+
 bp_ref bp_build_acquire_update(bp_builder *builder, uint32_t index)
 {
     return bp_build_acquire(builder, index, BP_FOR_UPDATE);

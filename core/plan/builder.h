@@ -322,6 +322,12 @@ bp_ref bp_build_nested(const bp_builder *builder, uint32_t index);
  * weight has to be brought by first: a shard gathered, bytes of storage copied. */
 bp_ref bp_build_acquire(bp_builder *builder, uint32_t index, bp_purpose purpose);
 
+/* The same for a parameter whose first dimension is that of experts: ops from here to the release
+ * read of it the experts that have rows, and none else, and have `routed->runs` as an operand. Of
+ * an offloaded one only these experts are brought, once the op that wrote `runs` has run. */
+bp_ref bp_build_acquire_routed(bp_builder *builder, uint32_t index, bp_purpose purpose,
+                               const bp_routed *routed);
+
 /* The same for an update, for which nothing is brought: it writes what its rank has. */
 bp_ref bp_build_acquire_update(bp_builder *builder, uint32_t index);
 void bp_build_release(bp_builder *builder, uint32_t index);

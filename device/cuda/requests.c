@@ -125,7 +125,7 @@ bp_status cuda_pending_link(cuda_context *context, const bp_linked_op *op, bp_ar
     if (info->pending == BP_PENDING_WAIT) {
         return BP_OK;
     }
-    if (op->kernel == BP_KERNEL_rows_begin) {
+    if (op->kernel == BP_KERNEL_rows_begin || op->kernel == BP_KERNEL_experts_begin) {
         return BP_ERR_DEVICE; /* of a tier that this device does not have */
     }
     return info->engine == BP_ENGINE_COPY ? link_copy(context, op, out)

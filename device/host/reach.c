@@ -20,6 +20,27 @@ static bp_status tier_rows(const bp_regions *regions, const host_op *op, bp_erro
     return BP_OK;
 }
 
+/* Experts of a parameter in the offload tier: those that have rows, neighbours in one call. */
+static bp_status tier_experts(const bp_regions *regions, const host_op *op, bp_error *error)
+{
+    const bp_experts_begin_scalars *s = op->tuples[0].scalars;
+    const bp_experts_begin_pointers *p = op->tuples[0].pointers;
+    const int32_t *runs = p->runs;
+    const uint64_t width = (uint64_t)s->width, experts = (uint64_t)s->experts;
+    for (uint64_t e = 0, end; e < experts; e = end) {
+        for (end = e; end < experts && runs[end] < runs[end + 1]; end++) {
+        }
+        if (end > e) {
+            BP_TRY(regions->tier->read(regions->tier_context, BP_TIER_READ,
+                                       (uintptr_t)p->from + e * width, (char *)p->to + e * width,
+                                       (end - e) * width, error));
+        } else {
+            end = e + 1;
+        }
+    }
+    return BP_OK;
+}
+
 /* A copy from or to the offload tier, row by row. Its operands there are offsets. */
 bp_status bp_host_device_tier(const host_context *context, const host_op *op, bp_error *error)
 {
@@ -29,6 +50,9 @@ bp_status bp_host_device_tier(const host_context *context, const host_op *op, bp
     const bool reads = op->engine == HOST_ENGINE_READ;
     if (op->number == BP_KERNEL_rows_begin) {
         return tier_rows(regions, op, error);
+    }
+    if (op->number == BP_KERNEL_experts_begin) {
+        return tier_experts(regions, op, error);
     }
     for (uint64_t row = 0; row < (uint64_t)s->rows; row++) {
         const uint64_t to = row * (uint64_t)s->to_pitch, from = row * (uint64_t)s->from_pitch;

@@ -176,6 +176,16 @@ void bp_experts_balance_backward(bp_builder *builder, const bp_experts *e, uint6
     bp_build_route_balance_backward(builder, &operands, &scalars);
 }
 
+/* Weights of experts are read of those that have rows, by the order of choices, which begins with
+ * the runs of rows. */
+static bp_ref acquire(bp_builder *builder, const bp_experts *e, uint64_t rows, uint32_t parameter,
+                      bp_purpose purpose, bp_ref order)
+{
+    const bp_routed routed = {
+        .runs = order, .experts = e->experts, .tokens = rows, .top = e->chosen};
+    return bp_build_acquire_routed(builder, parameter, purpose, &routed);
+}
+
 /* Rows of the choices, of x (rows, width). */
 static bp_ref gather(bp_builder *builder, const bp_experts *e, uint64_t rows, bp_ref x,
                      const routing_parts *parts, const char *name)
@@ -224,7 +234,7 @@ static void multiply_codes(bp_builder *builder, const bp_experts *e, uint64_t ro
         .k = (int64_t)product->k,
         .transpose_b = product->purpose == BP_FOR_FORWARD,
         .form = (int64_t)builder->parameters[product->parameter].quantised};
-    const bp_ref codes = bp_build_acquire(builder, product->parameter, product->purpose);
+    const bp_ref codes = acquire(builder, e, rows, product->parameter, product->purpose, order);
     const bp_matmul_experts_quantised_operands operands = {
         .c = c,
         .a = a,
@@ -254,7 +264,7 @@ static void multiply(bp_builder *builder, const bp_experts *e, uint64_t rows,
     const bp_matmul_experts_operands operands = {
         .c = c,
         .a = a,
-        .b = bp_build_acquire(builder, product->parameter, product->purpose),
+        .b = acquire(builder, e, rows, product->parameter, product->purpose, order),
         .order = order,
         .residual = product->adds ? c : BP_ABSENT,
         .work = BP_ABSENT};
@@ -271,7 +281,9 @@ static void spread_bias(bp_builder *builder, const bp_experts *e, uint64_t rows,
                                             .experts = (int64_t)e->experts,
                                             .width = (int64_t)width};
     const bp_expert_bias_operands operands = {
-        .y = c, .bias = bp_build_acquire(builder, weight + 1, BP_FOR_FORWARD), .order = order};
+        .y = c,
+        .bias = acquire(builder, e, rows, weight + 1, BP_FOR_FORWARD, order),
+        .order = order};
     bp_build_expert_bias(builder, &operands, &scalars);
     bp_build_release(builder, weight + 1);
 }
@@ -307,7 +319,7 @@ static void weigh_bias(bp_builder *builder, const bp_experts *e, uint64_t rows, 
     const bp_expert_bias_weights_operands operands = {
         .d_weights = d_weights,
         .d_y = d_y,
-        .bias = bp_build_acquire(builder, e->down + 1, BP_FOR_BACKWARD),
+        .bias = acquire(builder, e, rows, e->down + 1, BP_FOR_BACKWARD, order),
         .order = order};
     bp_build_expert_bias_weights(builder, &operands, &scalars);
     bp_build_release(builder, e->down + 1);

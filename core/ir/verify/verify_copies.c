@@ -13,6 +13,10 @@ struct bp_copies_row {
     uint32_t source; /* BP_NO_BUFFER: it is no copy */
     uint32_t next;   /* of the same source */
     bool stale;      /* other bytes have been written there since */
+    bool routed;     /* it has the experts of these runs of rows alone */
+    bp_ref runs;
+    uint32_t when;   /* `writes` of their buffer then */
+    uint32_t writes; /* ops so far that write some of the buffer */
 };
 
 bp_copies_row *bp_verify_copies_take(bp_arena *memory, uint32_t buffers)
@@ -36,7 +40,7 @@ static void copies_forget(bp_copies_row *rows, uint32_t buffer)
         at = &rows[*at].next;
     }
     *at = rows[buffer].next;
-    rows[buffer] = (bp_copies_row){0};
+    rows[buffer] = (bp_copies_row){.writes = rows[buffer].writes};
 }
 
 /* Whether an extent at a ref is all of its buffer. */
@@ -58,6 +62,7 @@ static void copies_bring(bp_copies_row *rows, uint32_t to, const bp_copies_row *
         next.stale = now->stale;
     }
     copies_forget(rows, to);
+    next.writes = rows[to].writes;
     next.next = rows[from->source].next;
     rows[from->source].next = to;
     rows[to] = next;
@@ -83,13 +88,36 @@ static void copies_begin(const bp_graph *graph, const bp_op *op, const bp_extent
     if (copies_offloaded(graph, to)) {
         copies_write(rows, from, to.buffer, to.offset, to.offset + bp_extent_bytes(&extents[0], 1));
     } else if (copies_offloaded(graph, from)) {
-        const bp_copies_row row = {.source = from.buffer,
-                                   .first = from.offset,
-                                   .end = from.offset + bp_extent_bytes(&extents[1], 1)};
+        bp_copies_row row = {.source = from.buffer,
+                             .first = from.offset,
+                             .end = from.offset + bp_extent_bytes(&extents[1], 1)};
+        if (op->kernel == BP_KERNEL_experts_begin) {
+            row.routed = true;
+            row.runs = graph->refs[op->operand + 2];
+            row.when = rows[row.runs.buffer].writes;
+        }
         copies_bring(rows, to.buffer, &row, whole);
     } else if (whole) {
         copies_forget(rows, to.buffer);
     }
+}
+
+/* Whether an op goes by the runs of rows by which a copy was brought, and they are what they were.
+ */
+static bool copies_runs(const bp_copies_row *rows, const bp_copies_row *copy, const bp_ref *refs,
+                        uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (refs[i].buffer == copy->runs.buffer && refs[i].offset == copy->runs.offset) {
+            return rows[copy->runs.buffer].writes == copy->when;
+        }
+    }
+    return false;
+}
+
+static bp_status copies_refuse(const bp_graph *graph, const char *text, uint32_t buffer)
+{
+    return bp_error_set(graph->error, BP_ERR_VERIFY, "verify", text, bp_graph_name(graph, buffer));
 }
 
 static bp_status copies_tuple(const bp_graph *graph, const bp_op *op, uint32_t tuple,
@@ -103,10 +131,17 @@ static bp_status copies_tuple(const bp_graph *graph, const bp_op *op, uint32_t t
     for (uint32_t i = 0; i < info->operand_count; i++) {
         const bp_access access = extents[i].access;
         const bool reads = access == BP_ACCESS_READ || access == BP_ACCESS_READ_WRITE;
-        if (reads && rows[refs[i].buffer].stale && info->pending != BP_PENDING_WAIT) {
-            return bp_error_set(graph->error, BP_ERR_VERIFY, "verify",
-                                "a copy is read after what it was brought from has changed",
-                                bp_graph_name(graph, refs[i].buffer));
+        const bp_copies_row *copy = &rows[refs[i].buffer];
+        if (!reads || info->pending == BP_PENDING_WAIT) {
+            continue;
+        }
+        if (copy->stale) {
+            return copies_refuse(graph, "a copy is read after what it was brought from has changed",
+                                 refs[i].buffer);
+        }
+        if (copy->routed && !copies_runs(rows, copy, refs, info->operand_count)) {
+            return copies_refuse(graph, "a copy of the experts of some rows is read for others",
+                                 refs[i].buffer);
         }
     }
     for (uint32_t i = 0; i < info->operand_count && !copies; i++) {
@@ -119,6 +154,9 @@ static bp_status copies_tuple(const bp_graph *graph, const bp_op *op, uint32_t t
     }
     if (copies && info->pending == BP_PENDING_BEGIN) {
         copies_begin(graph, op, extents, rows);
+    }
+    for (uint32_t i = 0; i < info->operand_count; i++) {
+        rows[refs[i].buffer].writes += extents[i].access != BP_ACCESS_READ ? 1 : 0;
     }
     return BP_OK;
 }

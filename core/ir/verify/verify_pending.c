@@ -24,7 +24,8 @@ typedef struct pending {
     const bp_op *op;
     pending_operand to;
     pending_operand from;
-    bp_span pages[2]; /* of both */
+    pending_operand beside; /* read as well, by some; else not there */
+    bp_span pages[2];       /* of both */
 } pending;
 
 static bp_status pending_refuse(const bp_graph *graph, const bp_op *op, const char *text)
@@ -99,7 +100,8 @@ static bool pending_names(const pending *f, const bp_op *op, uint32_t tuple)
     const uint32_t count = bp_kernel_describe(op->kernel)->operand_count;
     const bp_ref *refs = f->graph->refs + op->operand + (size_t)tuple * count;
     for (uint32_t i = 0; i < count; i++) {
-        if (refs[i].buffer == f->to.buffer || refs[i].buffer == f->from.buffer) {
+        if (refs[i].buffer == f->to.buffer || refs[i].buffer == f->from.buffer ||
+            (f->beside.there && refs[i].buffer == f->beside.buffer)) {
             return true;
         }
     }
@@ -153,6 +155,9 @@ static bp_status pending_check(const pending *f, const bp_op *op)
             if (!reads && pending_touches(&operands[i], &f->from)) {
                 return pending_refuse(f->graph, op, "the source of work in flight is written");
             }
+            if (!reads && f->beside.there && pending_touches(&operands[i], &f->beside)) {
+                return pending_refuse(f->graph, op, "what work in flight reads beside is written");
+            }
             if (pending_shares_page(f->graph, &operands[i], reads ? &f->to : &f->from)) {
                 return pending_refuse(f->graph, op,
                                       "a page of storage is read and written at one time");
@@ -170,7 +175,8 @@ static bp_status pending_end(const pending *f, const bp_op *wait)
         return pending_refuse(f->graph, wait, "a wait is for another engine than its begin");
     }
     (void)pending_operands(f->graph, wait, 0, operands);
-    if (!pending_same(&operands[0], &f->to) || !pending_same(&operands[1], &f->from)) {
+    if (!pending_same(&operands[0], &f->to) || !pending_same(&operands[1], &f->from) ||
+        (f->beside.there && !pending_same(&operands[2], &f->beside))) {
         return pending_refuse(f->graph, wait, "a wait has other operands than its begin");
     }
     return BP_OK;
@@ -182,10 +188,15 @@ static bool pending_waits_for(const bp_graph *graph, const bp_op *op, int64_t re
            pending_request(graph, op) == request;
 }
 
-/* What is read beside the source has to stay as it is until the work ends: the host's. */
-static bp_status pending_beside(const pending *f)
+/* What is read beside the source has to stay as it is until the work ends: runs of rows, which ops
+ * write, are held against those between; all else is the host's. */
+static bp_status pending_beside(pending *f, const pending_operand *operands)
 {
     const bp_kernel_info *info = bp_kernel_describe(f->op->kernel);
+    if (f->op->kernel == BP_KERNEL_experts_begin) {
+        f->beside = operands[2];
+        return BP_OK;
+    }
     for (uint32_t i = 2; i < info->operand_count; i++) {
         const bp_ref ref = f->graph->refs[f->op->operand + i];
         if (!f->graph->buffers[ref.buffer].filled) {
@@ -231,7 +242,7 @@ static bp_status pending_follow(const bp_graph *graph, uint32_t begin, uint32_t 
     f.from = operands[1];
     f.pages[0] = pending_pages(&f.to);
     f.pages[1] = pending_pages(&f.from);
-    BP_TRY(pending_beside(&f));
+    BP_TRY(pending_beside(&f, operands));
     for (uint32_t i = begin + 1; i < end; i++) {
         const bp_op *op = &graph->ops[i];
         if (pending_waits_for(graph, op, pending_request(graph, f.op))) {

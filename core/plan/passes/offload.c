@@ -151,13 +151,48 @@ static void offload_copy(bp_builder *builder, bp_ref to, bp_ref from, uint64_t b
     offload_wait(builder, to, from, bytes, request);
 }
 
+/* The same of the experts that have rows. */
+static void offload_copy_experts(bp_builder *builder, bp_ref to, bp_ref from, uint64_t bytes,
+                                 const bp_routed *routed)
+{
+    const bp_experts_begin_scalars begin = {.request = (int64_t)bp_graph_request(builder->graph),
+                                            .experts = (int64_t)routed->experts,
+                                            .width = (int64_t)(bytes / routed->experts),
+                                            .tokens = (int64_t)routed->tokens,
+                                            .top = (int64_t)routed->top};
+    const bp_experts_wait_scalars wait = {begin.request, begin.experts, begin.width, begin.tokens,
+                                          begin.top};
+    const bp_ref target = {to.buffer, BP_U8, to.offset}, source = {from.buffer, BP_U8, from.offset};
+    bp_build_experts_begin(builder, &(bp_experts_begin_operands){target, source, routed->runs},
+                           &begin);
+    if (builder->status == BP_OK && !bp_graph_counts(builder->graph)) {
+        builder->graph->ops[builder->graph->used.ops - 1].brings = from.buffer;
+    }
+    bp_build_experts_wait(builder, &(bp_experts_wait_operands){target, source, routed->runs},
+                          &wait);
+}
+
+/* Brings a buffer of a parameter, all of it or the experts that are read. An average is formed of
+ * all. */
+static void offload_fetch(bp_builder *builder, const bp_parameter *parameter, bp_ref to,
+                          uint32_t buffer, uint64_t bytes)
+{
+    const bp_routed *routed = builder->passes.routed;
+    const bp_ref from = {buffer, BP_U8, 0};
+    if (routed != NULL && bytes % routed->experts == 0 && !compile_averages(builder, parameter)) {
+        offload_copy_experts(builder, to, from, bytes, routed);
+    } else {
+        offload_copy(builder, to, from, bytes, buffer);
+    }
+}
+
 /* Brings a buffer of `bytes` bytes of codes. */
-static uint32_t offload_bring(bp_builder *builder, uint32_t buffer, bp_dtype dtype, uint64_t bytes,
-                              const char *name)
+static uint32_t offload_bring(bp_builder *builder, const bp_parameter *parameter, uint32_t buffer,
+                              bp_dtype dtype, uint64_t bytes, const char *name)
 {
     const bp_ref to =
         bp_build_buffer(builder, BP_CLASS_WORKSPACE, dtype, bytes / bp_dtype_bytes(dtype), 1, name);
-    offload_copy(builder, to, (bp_ref){buffer, BP_U8, 0}, bytes, buffer);
+    offload_fetch(builder, parameter, to, buffer, bytes);
     return to.buffer;
 }
 
@@ -166,16 +201,16 @@ static void fetch_codes(bp_builder *builder, bp_parameter *parameter)
     const bp_quantised form = parameter->quantised;
     const uint64_t nested = bp_build_nested_floats(builder->spec, parameter);
     bp_acquired brought = parameter->acquired;
-    brought.weight = offload_bring(builder, parameter->weight, BP_U8,
+    brought.weight = offload_bring(builder, parameter, parameter->weight, BP_U8,
                                    bp_quantised_codes(parameter->count, form), "brought_codes");
     if (bp_quantised_scaled(form)) {
         brought.scales =
-            offload_bring(builder, parameter->scales, BP_U8,
+            offload_bring(builder, parameter, parameter->scales, BP_U8,
                           bp_build_scale_bytes(builder->spec, parameter), "brought_scales");
     }
     if (nested > 0) {
-        brought.nested = offload_bring(builder, parameter->nested, BP_F32, nested * sizeof(float),
-                                       "brought_nested");
+        brought.nested = offload_bring(builder, parameter, parameter->nested, BP_F32,
+                                       nested * sizeof(float), "brought_nested");
     }
     parameter->acquired = brought;
 }
@@ -192,8 +227,8 @@ void compile_fetch(bp_builder *builder, uint32_t index)
     } else {
         const bp_ref to = bp_build_tensor(builder, BP_CLASS_WORKSPACE, dtype, parameter->rank,
                                           parameter->shape, "brought_weight");
-        offload_copy(builder, to, (bp_ref){parameter->weight, BP_U8, 0},
-                     parameter->count * bp_dtype_bytes(dtype), parameter->weight);
+        offload_fetch(builder, parameter, to, parameter->weight,
+                      parameter->count * bp_dtype_bytes(dtype));
         parameter->acquired.weight = to.buffer;
     }
 }
@@ -394,18 +429,23 @@ void bp_build_put_rows(bp_builder *builder, bp_ref from, bp_ref slot, uint64_t f
     bp_build_put_back(builder, from, slot.buffer, span.first, span.end - span.first);
 }
 
+static bool offload_begins(bp_kernel kernel)
+{
+    return kernel == BP_KERNEL_copy_begin || kernel == BP_KERNEL_experts_begin;
+}
+
+/* Bytes of a copy, of experts those of all. */
+static uint64_t copy_width(const bp_graph *graph, const bp_op *op)
+{
+    /* experts_begin has their number and the bytes of one in the places of rows and width */
+    const bp_copy_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
+    return (uint64_t)s->rows * (uint64_t)s->width;
+}
+
 /* Bytes that an op fetches from the offload tier; 0: it is none that may move. */
 static uint64_t fetch_bytes(const bp_graph *graph, const bp_op *op)
 {
-    const bp_copy_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
-    return op->kernel == BP_KERNEL_copy_begin && op->brings != BP_NO_BUFFER ? (uint64_t)s->width
-                                                                            : 0;
-}
-
-static uint64_t copy_width(const bp_graph *graph, const bp_op *op)
-{
-    return (uint64_t)((const bp_copy_begin_scalars *)(const void *)(graph->scalars + op->scalar))
-        ->width;
+    return offload_begins(op->kernel) && op->brings != BP_NO_BUFFER ? copy_width(graph, op) : 0;
 }
 
 /* What an op copies to (operand 0) or from (operand 1) the offload tier: of storage whole pages,
@@ -435,7 +475,7 @@ static bool goes_down(const bp_graph *graph, const bp_op *op, bp_kernel kernel)
 /* Whether an op begins to copy from there, also one that does not move. */
 static bool comes_up(const bp_graph *graph, const bp_op *op)
 {
-    return op->kernel == BP_KERNEL_copy_begin &&
+    return offload_begins(op->kernel) &&
            graph->buffers[graph->refs[op->operand + 1].buffer].space != BP_SPACE_DEVICE;
 }
 
@@ -523,8 +563,42 @@ typedef struct window {
  * else. */
 static uint64_t fetched_bytes(const bp_graph *graph, const bp_op *op)
 {
-    const bool up = op->kernel == BP_KERNEL_copy_wait && !goes_down(graph, op, BP_KERNEL_copy_wait);
-    return up ? copy_width(graph, op) : 0;
+    const bool waits = op->kernel == BP_KERNEL_copy_wait || op->kernel == BP_KERNEL_experts_wait;
+    return waits && !goes_down(graph, op, BP_KERNEL_copy_wait) ? copy_width(graph, op) : 0;
+}
+
+static bool writes_to(const bp_graph *graph, const bp_op *op, uint32_t buffer)
+{
+    const bp_kernel_info *info = bp_kernel_describe(op->kernel);
+    const uint32_t refs = op->tuples * info->operand_count;
+    for (uint32_t i = 0; i < refs; i++) {
+        bp_extent extents[BP_OPERANDS_MAX];
+        if (graph->refs[op->operand + i].buffer != buffer) {
+            continue;
+        }
+        info->extents(graph->scalars + op->scalar +
+                          (size_t)(i / info->operand_count) * info->scalar_count,
+                      extents);
+        if (extents[i % info->operand_count].access != BP_ACCESS_READ) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Which experts are read is known once their runs of rows are: behind the op that writes these. */
+static uint32_t fetch_routed(const bp_graph *graph, uint32_t place, uint32_t at)
+{
+    const bp_op *begin = &graph->ops[at];
+    uint32_t i = at;
+    if (begin->kernel != BP_KERNEL_experts_begin) {
+        return place;
+    }
+    while (i > place &&
+           !writes_to(graph, &graph->ops[i - 1], graph->refs[begin->operand + 2].buffer)) {
+        i--;
+    }
+    return i;
 }
 
 /* Where the begin at `at` goes: as far towards the program's start as the waits that it passes are
@@ -554,6 +628,7 @@ static uint32_t fetch_place(const bp_graph *graph, window *w, const seen *writte
         }
         place = i;
     }
+    place = fetch_routed(graph, place, at);
     while (place < at && fetch_bytes(graph, &graph->ops[place]) > 0) {
         place++; /* behind what is asked for before it */
     }

@@ -21,6 +21,14 @@ struct bp_graph;
 /* What a parameter is acquired for. */
 typedef enum bp_purpose { BP_FOR_FORWARD, BP_FOR_BACKWARD, BP_FOR_UPDATE, BP_PURPOSES } bp_purpose;
 
+/* Rows of experts, of whose parameters only the experts that have some are read. */
+typedef struct bp_routed {
+    bp_ref runs; /* I32 (experts + 1): the first row of each expert and the end of the last one's */
+    uint64_t experts;
+    uint64_t tokens; /* that chose, */
+    uint64_t top;    /* so many experts each */
+} bp_routed;
+
 /* What passes know of a parameter: a row with it. */
 typedef struct bp_acquired {
     uint32_t held;   /* times that it is acquired and not yet released */
@@ -40,9 +48,10 @@ typedef struct bp_passes {
     const struct bp_pass *order; /* those that see acquisitions come first; NULL: there are none */
     uint32_t held;               /* acquisitions that are not yet released */
     uint32_t acquired[BP_PURPOSES]; /* how many there were, of each kind */
-    bp_ref control_before;     /* in a second backward: the control block before the decision, which
-                                  may have moved the loss scale; absent where there is none */
-    struct bp_compile *flying; /* buckets of gradients are sent meanwhile, or NULL */
+    bp_ref control_before;   /* in a second backward: the control block before the decision, which
+                                may have moved the loss scale; absent where there is none */
+    const bp_routed *routed; /* of what is acquired now, these experts are read; NULL: all of it */
+    struct bp_compile *flying;               /* buckets of gradients are sent meanwhile, or NULL */
     uint32_t offload_seen[BP_OFFLOAD_KINDS]; /* what might be offloaded, so far, of each kind, */
     uint32_t part_seen[BP_OFFLOAD_PARTS];    /* and of each size of the kind that has parts */
     uint64_t slice_bytes; /* of a slice of a matrix that is offloaded, about; 0: they come whole */

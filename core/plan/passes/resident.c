@@ -25,6 +25,8 @@ typedef struct keep_copy {
     uint32_t next;   /* of the same offloaded buffer, while what it brought is what is there */
     uint64_t first;  /* bytes of that buffer */
     uint64_t end;
+    bp_ref runs; /* of whose rows the experts were brought; absent: all was */
+    bool over;   /* these are others by now */
 } keep_copy;
 
 typedef struct keep {
@@ -111,7 +113,8 @@ static uint32_t keep_wait(const keep *k, uint32_t begin)
 {
     const int64_t request = keep_scalars(k, begin)->request;
     uint32_t i = begin + 1;
-    while (k->graph->ops[i].kernel != BP_KERNEL_copy_wait ||
+    while ((k->graph->ops[i].kernel != BP_KERNEL_copy_wait &&
+            k->graph->ops[i].kernel != BP_KERNEL_experts_wait) ||
            keep_scalars(k, i)->request != request) {
         i++; /* the verifier refuses what is not waited for */
     }
@@ -125,7 +128,9 @@ static uint32_t keep_unlist(keep *k, uint32_t below, const keep_copy *bytes, boo
     uint32_t same = KEEP_NONE;
     for (uint32_t *at = &k->newest[below]; *at != KEEP_NONE;) {
         const keep_copy *copy = &k->copies[*at];
-        const bool again = copy->first == bytes->first && copy->end == bytes->end;
+        const bool again = copy->first == bytes->first && copy->end == bytes->end &&
+                           copy->runs.buffer == bytes->runs.buffer &&
+                           copy->runs.offset == bytes->runs.offset && !copy->over;
         const bool meets = copy->first < bytes->end && bytes->first < copy->end;
         if (written ? meets : again) {
             same = *at;
@@ -137,6 +142,16 @@ static uint32_t keep_unlist(keep *k, uint32_t below, const keep_copy *bytes, boo
     return same;
 }
 
+/* A router writes other runs of rows: what was brought by those before is no longer what is read.
+ */
+static void keep_reroute(keep *k, uint32_t buffer)
+{
+    for (uint32_t i = 1; i <= k->count; i++) {
+        k->copies[i].over = k->copies[i].over || (bp_ref_present(k->copies[i].runs) &&
+                                                  k->copies[i].runs.buffer == buffer);
+    }
+}
+
 /* The copies of a program, each with the one before it whose bytes it could use. */
 static void keep_find(keep *k)
 {
@@ -146,14 +161,19 @@ static void keep_find(keep *k)
     k->copies[KEEP_NONE] = (keep_copy){0};
     for (uint32_t i = k->first; i < k->end; i++) {
         const bp_op *op = &graph->ops[i];
-        if (op->kernel != BP_KERNEL_copy_begin) {
+        const bool routed = op->kernel == BP_KERNEL_experts_begin;
+        if (op->kernel == BP_KERNEL_route_order) {
+            keep_reroute(k, graph->refs[op->operand].buffer);
+        }
+        if (op->kernel != BP_KERNEL_copy_begin && !routed) {
             continue;
         }
         const bp_ref to = graph->refs[op->operand], from = graph->refs[op->operand + 1];
         const bp_copy_begin_scalars *s = keep_scalars(k, i);
-        const uint64_t width = (uint64_t)s->width;
+        const uint64_t width = (uint64_t)s->width * (routed ? (uint64_t)s->rows : 1);
         if (graph->buffers[to.buffer].space != BP_SPACE_DEVICE) {
-            const keep_copy down = {.first = to.offset, .end = to.offset + width};
+            const keep_copy down = {
+                .first = to.offset, .end = to.offset + width, .runs = BP_ABSENT};
             (void)keep_unlist(k, to.buffer, &down, true);
         } else if (keep_brings(k, op, width)) {
             keep_copy *copy = &k->copies[++k->count];
@@ -161,7 +181,8 @@ static void keep_find(keep *k)
                                 .wait = keep_wait(k, i),
                                 .to = to.buffer,
                                 .first = from.offset,
-                                .end = from.offset + width};
+                                .end = from.offset + width,
+                                .runs = routed ? graph->refs[op->operand + 2] : BP_ABSENT};
             copy->before = keep_unlist(k, from.buffer, copy, false);
             copy->next = k->newest[from.buffer];
             k->newest[from.buffer] = k->count;

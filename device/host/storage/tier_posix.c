@@ -244,6 +244,7 @@ static bp_status tier_read(void *context, bp_tier_way way, uint64_t offset, void
     }
     unsigned char *room = tier->room, *at = to;
     BP_TRY(tier_look(tier, error));
+    tier->read_bytes += way == BP_TIER_READ ? bytes : 0;
     if (tier_aligned(to) && offset % PAGE == 0) {
         const uint64_t straight = bytes / PAGE * PAGE;
         BP_TRY(tier_read_pages(tier, offset, at, straight, error));

@@ -30,6 +30,7 @@ typedef struct bp_tier_posix {
     uint64_t bytes;
     bool earlier; /* a file of this size without a mark is one of version 0.1, which had none */
     uint64_t uses;
+    uint64_t read_bytes; /* that the thread that reads has brought, since the file was opened */
     unsigned char *room;
     uint32_t *digests; /* of each page; 0: it was neither written nor read yet */
     const char *path;

@@ -45,6 +45,28 @@ static void rows_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
     }
 }
 
+static uint64_t experts_pieces_tasks(const void *scalars)
+{
+    const bp_experts_begin_scalars *s = scalars;
+    return (uint64_t)s->experts;
+}
+
+/* A task is an expert. */
+static void experts_pieces_run(const bp_host_call *call, uint64_t first, uint64_t last,
+                               uint32_t worker)
+{
+    (void)worker;
+    const bp_experts_begin_scalars *s = call->scalars;
+    const bp_experts_begin_pointers *p = call->pointers;
+    const int32_t *runs = p->runs;
+    const uint64_t width = (uint64_t)s->width;
+    for (uint64_t e = first; e < last; e++) {
+        if (runs[e] < runs[e + 1]) {
+            memcpy((char *)p->to + e * width, (const char *)p->from + e * width, (size_t)width);
+        }
+    }
+}
+
 /* Part of one piece, which may already be where it goes. */
 static void copy_piece(void *to, const void *from, int64_t bytes, uint64_t first, uint64_t last)
 {
@@ -115,6 +137,8 @@ const bp_host_kernel bp_host_copy_begin = {copy_tasks, copy_run, NULL};
 const bp_host_kernel bp_host_copy_wait = {no_tasks, no_run, NULL};
 const bp_host_kernel bp_host_rows_begin = {rows_tasks, rows_run, NULL};
 const bp_host_kernel bp_host_rows_wait = {no_tasks, no_run, NULL};
+const bp_host_kernel bp_host_experts_begin = {experts_pieces_tasks, experts_pieces_run, NULL};
+const bp_host_kernel bp_host_experts_wait = {no_tasks, no_run, NULL};
 const bp_host_kernel bp_host_all_gather_begin = {gather_tasks, gather_run, NULL};
 const bp_host_kernel bp_host_exchange_begin = {exchange_tasks, exchange_run, NULL};
 /* The scalars of these begin as theirs, and of one rank the piece is the whole. */

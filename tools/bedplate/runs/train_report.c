@@ -231,6 +231,9 @@ static void summary_json(output *out, const train_totals *sum, const train_summa
     buckets_json_runs(out, summary->runtime);
     json_count(out, "arena_bytes", summary->arena_bytes);
     json_count(out, "host_bytes", summary->host_bytes);
+    if (sum->brought > 0) {
+        json_count(out, "offload_read_bytes_per_step", sum->brought / sum->steps);
+    }
     if (summary->peak_resident != 0) {
         json_count(out, "peak_resident_bytes", summary->peak_resident);
     }
@@ -283,6 +286,11 @@ static void summary_text(bp_text *text, const train_totals *sum, const train_sum
     buckets_put_runs(text, summary->runtime);
     bp_text_string(text, "\narena bytes          ");
     bp_text_grouped(text, summary->arena_bytes);
+    if (sum->brought > 0) {
+        bp_text_string(text, "\nread of the file     ");
+        bp_text_grouped(text, sum->brought / sum->steps);
+        bp_text_string(text, " bytes a step");
+    }
     bp_text_string(text, "\ndevice bytes in use  ");
     bp_text_grouped(text, summary->device_bytes);
     device_memory_text(text, &summary->memory, summary->arena_bytes);

@@ -20,6 +20,8 @@ typedef struct train_totals {
     uint64_t tokens;       /* padding left out */
     uint64_t places;       /* that programs went over: tokens and padding */
     uint64_t samples;
+    uint64_t steps;
+    uint64_t brought; /* bytes that these steps read from the offload file */
     double line_seconds;
     uint64_t line_tokens;
     uint64_t line_samples;

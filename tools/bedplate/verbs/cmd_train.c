@@ -456,8 +456,11 @@ static bp_status take_step(training *t, progress_numbers *now, double *seconds, 
     bp_runtime *runtime = &t->s.runtime;
     bp_outcome outcome;
     const double began = clock_seconds();
+    const uint64_t brought = t->s.offload.file.read_bytes;
     BP_TRY(train_ranks_step(t, &outcome));
     *seconds = clock_seconds() - began;
+    t->sum.brought += t->s.offload.file.read_bytes - brought;
+    t->sum.steps++;
     say_empty(t, &outcome);
     train_totals_add(&t->sum, &outcome, *seconds);
     device_memory_step(&t->memory, runtime);

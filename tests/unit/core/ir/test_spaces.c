@@ -270,7 +270,8 @@ static void words(void **state)
         engines[info->engine]++;
         assert_true((info->engine == BP_ENGINE_COMPUTE) == (info->pending == BP_PENDING_NONE));
         if (info->pending != BP_PENDING_NONE) { /* what the verifier and the devices rely on */
-            const bool rows = kernel == BP_KERNEL_rows_begin || kernel == BP_KERNEL_rows_wait;
+            const bool rows = kernel == BP_KERNEL_rows_begin || kernel == BP_KERNEL_rows_wait ||
+                              kernel == BP_KERNEL_experts_begin || kernel == BP_KERNEL_experts_wait;
             assert_int_equal(info->operand_count, rows ? 3 : 2);
             assert_string_equal(info->operand[0].name, "to");
             assert_string_equal(info->operand[1].name, "from");
@@ -278,7 +279,7 @@ static void words(void **state)
             assert_false(info->list);
         }
     }
-    assert_int_equal(engines[BP_ENGINE_COPY], 4);
+    assert_int_equal(engines[BP_ENGINE_COPY], 6);
     assert_int_equal(engines[BP_ENGINE_FABRIC], 6);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Traffic to and from the offload tier: bytes counted, and the rate that a program needs, against
  * programs small enough to reckon by hand. Copying a float takes a second here. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -274,6 +275,26 @@ static void certificates_hold_in_simulation(void **state)
     assert_true(held == 3000 && slower > 500);
 }
 
+/* Experts count as all of them, and what is expected by 16 tokens that choose 2 of 5 each. */
+/* verifies program-10.8294 */
+static void experts_are_expected(void **state)
+{
+    (void)state;
+    begin();
+    const bp_ref runs = hand_buffer(&h, "runs", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, 64);
+    compute(1);
+    const int64_t a = hand_copy_begin(&h, at[1], far[1], 300);
+    hand_copy_wait(&h, a, at[1], far[1], 300);
+    hand_compute(&h, y, at[1], 1);
+    const int64_t in = hand_experts_begin(&h, at[0], far[0], runs, 5, 800);
+    hand_experts_wait(&h, in, at[0], far[0], runs, 5, 800);
+    const bp_traffic t = count();
+    assert_int_equal(t.read, 4300);
+    assert_int_equal(t.even, 300 + (uint64_t)(4000.0 * (1.0 - pow(0.6, 16.0)) + 0.5));
+    assert_true(t.even < t.read);
+    assert_int_equal(t.pending, 4000);
+}
+
 /* A program without such copies, or that is not there, moves nothing. */
 /* verifies program-10.8294 */
 static void nothing_is_nothing(void **state)
@@ -295,6 +316,7 @@ int main(void)
                                        cmocka_unit_test(what_is_asked_for_at_once_is_waited_for),
                                        cmocka_unit_test(copies_of_nothing_are_none),
                                        cmocka_unit_test(certificates_hold_in_simulation),
+                                       cmocka_unit_test(experts_are_expected),
                                        cmocka_unit_test(nothing_is_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

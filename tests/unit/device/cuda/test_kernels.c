@@ -177,7 +177,7 @@ static void run_in_other_orders(kernel_case *c, const unsigned char *start)
 static void row_test(bp_kernel kernel)
 {
     uint64_t seeds = share_of(20, 12, 7);
-    if (kernel == BP_KERNEL_rows_begin) {
+    if (kernel == BP_KERNEL_rows_begin || kernel == BP_KERNEL_experts_begin) {
         skip(); /* of the host alone: a program with them is refused when it is linked */
     }
     if (kernel == BP_KERNEL_attention_slots || is_of_experts(kernel) || is_of_delta(kernel) ||

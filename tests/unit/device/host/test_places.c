@@ -283,6 +283,7 @@ static void one_rank_needs_no_fabric(void **state)
 typedef struct small_tier {
     unsigned char bytes[64];
     bool fails, says;
+    int32_t reads; /* calls */
 } small_tier;
 
 static bp_status small_read(void *context, bp_tier_way way, uint64_t offset, void *to,
@@ -291,6 +292,7 @@ static bp_status small_read(void *context, bp_tier_way way, uint64_t offset, voi
     (void)way;
     (void)error;
     memcpy(to, ((small_tier *)context)->bytes + offset, bytes);
+    ((small_tier *)context)->reads++;
     return BP_OK;
 }
 
@@ -420,6 +422,47 @@ static void the_tier_ends(void **state)
     small_close(&d);
 }
 
+/* Of experts in the tier those that have rows come, neighbours in one call; the places of others
+ * keep what they had. */
+/* verifies run-20.39b0 */
+static void experts_with_rows_come(void **state)
+{
+    (void)state;
+    enum { EXPERTS = 8, WIDTH = 8 };
+    for (uint32_t used = 0; used < 1u << EXPERTS; used++) {
+        static small_device d;
+        const uint64_t offsets[3] = {bp_address(BP_SPACE_DEVICE, 64),
+                                     bp_address(BP_SPACE_OFFLOAD, 0),
+                                     bp_address(BP_SPACE_DEVICE, 1024)};
+        const bp_experts_begin_scalars begin = {0, EXPERTS, WIDTH, 8, 2};
+        const bp_experts_wait_scalars end = {0, EXPERTS, WIDTH, 8, 2};
+        const uint8_t dtypes[3] = {BP_U8, BP_U8, BP_I32};
+        const bp_linked_op ops[] = {
+            {BP_KERNEL_experts_begin, 1, offsets, &begin, dtypes, BP_OFFSET_ABSENT},
+            {BP_KERNEL_experts_wait, 1, offsets, &end, dtypes, BP_OFFSET_ABSENT}};
+        small_open(&d, &small, &d.error);
+        int32_t *runs = (void *)((char *)d.memory + 1024), calls = 0;
+        const unsigned char *to = (unsigned char *)d.memory + 64;
+        runs[0] = 0;
+        for (uint32_t e = 0; e < EXPERTS; e++) {
+            runs[e + 1] = runs[e] + (used >> e & 1 ? 1 + (int32_t)e % 3 : 0);
+            memset(d.below.bytes + e * WIDTH, (int)(100 + e), WIDTH);
+            calls += (used >> e & 1) != 0 && (e == 0 || (used >> (e - 1) & 1) == 0);
+        }
+        d.below.reads = 0;
+        assert_int_equal(small_link(&d, ops, 2), BP_OK);
+        assert_int_equal(bp_device_host.seal(d.context), BP_OK);
+        assert_int_equal(bp_device_host.run(d.context, BP_PROGRAM_STEP), BP_OK);
+        for (uint32_t i = 0; i < EXPERTS * WIDTH; i++) {
+            const uint32_t e = i / WIDTH;
+            assert_int_equal(to[i], used >> e & 1 ? 100 + e : 1);
+        }
+        assert_int_equal(to[EXPERTS * WIDTH], 1);
+        assert_int_equal(d.below.reads, calls);
+        small_close(&d);
+    }
+}
+
 /* A copy that fails ends the run with its status, whoever wants to hear what it was, and whether or
  * not it says so. */
 /* verifies run-20.39b0 */
@@ -463,6 +506,7 @@ int main(void)
         cmocka_unit_test(one_rank_needs_no_fabric),
         cmocka_unit_test(links_refuse_what_is_not_there),
         cmocka_unit_test(the_tier_ends),
+        cmocka_unit_test(experts_with_rows_come),
         cmocka_unit_test(failing_copies_end_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

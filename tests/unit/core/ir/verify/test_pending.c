@@ -488,6 +488,43 @@ static void calls_of_a_fabric(void **state)
     refused("an operand reaches beyond its buffer", "exchange_begin: to");
 }
 
+static void route(bp_ref order, bp_ref choice)
+{
+    const bp_route_order_operands operands = {hand_at(order, 0, BP_I32),
+                                              hand_at(choice, 0, BP_I32)};
+    const bp_route_order_scalars s = {.rows = 8, .top = 1, .experts = 4};
+    hand_op(&f.h, BP_KERNEL_route_order, &operands, &s);
+}
+
+/* Which experts are brought is read while they are: nobody writes it then, before or after all may.
+ * The wait is for the same. */
+/* verifies program-6.0f88 */
+static void runs_of_experts_stay(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        begin();
+        const bp_ref runs = hand_buffer(&f.h, "runs", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, BYTES);
+        const bp_ref more = hand_buffer(&f.h, "more", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, BYTES);
+        hand_compute(&f.h, f.near, f.other, COUNT);
+        const int64_t out = hand_copy_begin(&f.h, f.far, f.near, BYTES);
+        hand_copy_wait(&f.h, out, f.far, f.near, BYTES);
+        route(runs, f.source);
+        route(more, f.source);
+        const int64_t request = hand_experts_begin(&f.h, f.near, f.far, runs, 4, BYTES / 4);
+        route(way == 1 ? runs : more, f.source);
+        hand_experts_wait(&f.h, request, f.near, f.far, way == 2 ? more : runs, 4, BYTES / 4);
+        route(runs, f.source);
+        if (way == 0) {
+            accepted();
+        } else if (way == 1) {
+            refused("what work in flight reads beside is written", "route_order");
+        } else {
+            refused("a wait has other operands than its begin", "experts_wait");
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -505,6 +542,7 @@ int main(void)
         cmocka_unit_test(workspaces_keep_away),
         cmocka_unit_test(calls_of_a_fabric),
         cmocka_unit_test(pieces_are_the_whole),
+        cmocka_unit_test(runs_of_experts_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

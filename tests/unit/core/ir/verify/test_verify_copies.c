@@ -161,11 +161,63 @@ static void copies_of_what_was_there(void **state)
     }
 }
 
+enum { EXPERTS = 4, TOKENS = 8, WIDTH = ALL / 4 / EXPERTS };
+
+static void route(hand_program *h, bp_ref order, bp_ref choice)
+{
+    const bp_route_order_operands operands = {hand_at(order, 0, BP_I32),
+                                              hand_at(choice, 0, BP_I32)};
+    const bp_route_order_scalars s = {.rows = TOKENS, .top = 1, .experts = EXPERTS};
+    hand_op(h, BP_KERNEL_route_order, &operands, &s);
+}
+
+/* What was brought of experts by some runs of rows is read by an op that goes by these, while they
+ * are what they were. */
+/* verifies program-20.63d9 */
+static void copies_of_experts_are_of_their_rows(void **state)
+{
+    (void)state;
+    enum { FINE, OTHER, WRITTEN, NONE, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        hand_program h;
+        hand_begin(&h);
+        const bp_ref given = hand_buffer(&h, "given", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, ALL);
+        const bp_ref offload =
+            hand_buffer(&h, "offload", BP_SPACE_OFFLOAD, BP_SCOPE_PERSISTENT, ALL);
+        const bp_ref x = hand_buffer(&h, "x", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
+        const bp_ref runs = hand_buffer(&h, "runs", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
+        const bp_ref more = hand_buffer(&h, "more", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
+        const bp_ref out = hand_buffer(&h, "out", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, 2 * ALL);
+        route(&h, runs, given);
+        route(&h, more, given);
+        const int64_t request = hand_experts_begin(&h, x, offload, runs, EXPERTS, ALL / EXPERTS);
+        hand_experts_wait(&h, request, x, offload, runs, EXPERTS, ALL / EXPERTS);
+        if (way == WRITTEN) {
+            route(&h, runs, given);
+        }
+        const bp_expert_bias_operands operands = {
+            .y = hand_at(out, 0, BP_F32),
+            .bias = hand_at(x, 0, BP_F32),
+            .order = hand_at(way == OTHER ? more : runs, 0, BP_I32)};
+        const bp_expert_bias_scalars s = {
+            .rows = TOKENS, .top = 1, .experts = EXPERTS, .width = WIDTH};
+        if (way == NONE) {
+            hand_compute(&h, out, x, ALL / 4);
+        } else {
+            hand_op(&h, BP_KERNEL_expert_bias, &operands, &s);
+        }
+        assert_int_equal(hand_plan(&h, &bp_device_host), way == FINE ? BP_OK : BP_ERR_VERIFY);
+        assert_true(way == FINE || strstr(h.error.text, "experts of some rows is read for others"));
+        hand_close(&h);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_of_what_is_there),
         cmocka_unit_test(copies_of_what_was_there),
+        cmocka_unit_test(copies_of_experts_are_of_their_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -440,6 +440,61 @@ static void what_outlives_the_later_copy(void **state)
     }
 }
 
+/* Experts that are brought by the same runs of rows stay; by others, or by these once they are
+ * written anew, or beside a copy of all, they do not. */
+/* verifies compile-30.0872 */
+static void experts_of_the_same_rows_stay(void **state)
+{
+    (void)state;
+    enum { SAME, OTHER, WRITTEN, WHOLE, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        hand_program h;
+        const bp_spec spec = {.accumulation = 1, .offload = {.room = 1 << 20}};
+        bp_resident keep;
+        hand_begin(&h);
+        const bp_ref given = hand_buffer(&h, "given", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, ALL);
+        const bp_ref out = hand_buffer(&h, "out", BP_SPACE_DEVICE, BP_SCOPE_PERSISTENT, 4 * ALL);
+        const bp_ref offload =
+            hand_buffer(&h, "offload", BP_SPACE_OFFLOAD, BP_SCOPE_PERSISTENT, ALL);
+        const bp_ref x = hand_buffer(&h, "x", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
+        const bp_ref z = hand_buffer(&h, "z", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
+        const bp_ref runs = hand_buffer(&h, "runs", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
+        const bp_ref more = hand_buffer(&h, "more", BP_SPACE_DEVICE, BP_SCOPE_PROGRAM, ALL);
+        const bp_route_order_scalars sizes = {.rows = 8, .top = 1, .experts = 4};
+        for (int i = 0; i < 2; i++) {
+            const bp_route_order_operands route = {hand_at(i == 0 ? runs : more, 0, BP_I32),
+                                                   hand_at(given, 0, BP_I32)};
+            hand_op(&h, BP_KERNEL_route_order, &route, &sizes);
+        }
+        for (int i = 0; i < 2; i++) {
+            const bp_ref to = i == 0 ? x : z, by = i == 1 && way == OTHER ? more : runs;
+            const bp_route_order_operands route = {hand_at(runs, 0, BP_I32),
+                                                   hand_at(given, 0, BP_I32)};
+            if (i == 1 && way == WRITTEN) {
+                hand_op(&h, BP_KERNEL_route_order, &route, &sizes);
+            }
+            if (i == 1 && way == WHOLE) {
+                move(&h, to, offload, ALL);
+            } else {
+                const int64_t request = hand_experts_begin(&h, to, offload, by, 4, ALL / 4);
+                hand_experts_wait(&h, request, to, offload, by, 4, ALL / 4);
+            }
+            const bp_expert_bias_operands reads = {.y = hand_at(out, 0, BP_F32),
+                                                   .bias = hand_at(to, 0, BP_F32),
+                                                   .order = hand_at(by, 0, BP_I32)};
+            const bp_expert_bias_scalars s = {.rows = 8, .top = 1, .experts = 4, .width = ALL / 16};
+            hand_op(&h, BP_KERNEL_expert_bias, &reads, &s);
+        }
+        uint64_t *scratch = malloc((size_t)bp_resident_scratch(&h.graph.used));
+        assert_non_null(scratch);
+        bp_resident_run(&h.graph, &spec, scratch, &keep);
+        free(scratch);
+        assert_int_equal(keep.bytes, way == SAME ? ALL : 0);
+        assert_int_equal(hand_plan(&h, &bp_device_host), BP_OK);
+        hand_close(&h);
+    }
+}
+
 /* Scratch has two words and a byte for each buffer. */
 static void scratch_of_buffers(void **state)
 {
@@ -452,8 +507,11 @@ static void scratch_of_buffers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_much_as_any_choice), cmocka_unit_test(nothing_is_read_twice),
-        cmocka_unit_test(what_may_stay),         cmocka_unit_test(what_outlives_the_later_copy),
+        cmocka_unit_test(as_much_as_any_choice),
+        cmocka_unit_test(nothing_is_read_twice),
+        cmocka_unit_test(what_may_stay),
+        cmocka_unit_test(what_outlives_the_later_copy),
+        cmocka_unit_test(experts_of_the_same_rows_stay),
         cmocka_unit_test(scratch_of_buffers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
