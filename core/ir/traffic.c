@@ -7,7 +7,8 @@
 /* An op that begins a copy, or waits for one. */
 typedef struct traffic_copy {
     uint64_t bytes;
-    uint64_t even; /* of them, as in bp_traffic */
+    uint64_t routed; /* of them, as in bp_traffic */
+    uint64_t even;
     int64_t request;
     uint32_t op;
     uint32_t wait; /* of a begin: the op that waits for it */
@@ -69,6 +70,7 @@ static void traffic_list(traffic *t, const bp_graph *graph, const bp_op *ops, ui
         if (bytes > 0 && graph->buffers[there.buffer].space != BP_SPACE_DEVICE) {
             t->copy[t->count++] =
                 (traffic_copy){.bytes = bytes,
+                               .routed = routed ? bytes : 0,
                                .even = routed ? traffic_even((const void *)s) : bytes,
                                .request = graph->scalars[ops[i].scalar].integer,
                                .op = i,
@@ -151,6 +153,7 @@ static void count_way(const traffic *t, bool writes, bp_traffic *out)
             continue;
         }
         *(writes ? &out->written : &out->read) += copy->bytes;
+        out->routed += writes ? 0 : copy->routed;
         out->even += writes ? 0 : copy->even;
         flying += copy->bytes;
         out->pending = flying > out->pending ? flying : out->pending;

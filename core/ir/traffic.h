@@ -16,8 +16,9 @@
  * arrive between the two by the counted time of the ops from a to b: where storage has the largest
  * of these rates, a program waits no longer than `first` and `last` take. */
 typedef struct bp_traffic {
-    uint64_t read; /* at most: all experts, where they are brought by their rows */
-    uint64_t even; /* of `read`, expected where a router chooses every expert as often */
+    uint64_t read;   /* at most: all experts, where they are brought by their rows */
+    uint64_t routed; /* of `read`, of these experts */
+    uint64_t even;   /* of `read`, expected where a router chooses every expert as often */
     uint64_t written;
     uint64_t first;      /* of `read` */
     uint64_t last;       /* of `written` */

@@ -48,9 +48,6 @@ void compile_gather(bp_builder *builder, uint32_t index);
  * one, which is formed where it lies while it is held. */
 void compile_average(bp_builder *builder, uint32_t index);
 
-/* Whether it would be, in the program that is written. */
-bool compile_averages(const bp_builder *builder, const bp_parameter *parameter);
-
 /* Begins the gathers of weights earlier, in every program (core/plan/passes/ahead.c). */
 void compile_gather_ahead(bp_graph *graph, const bp_spec *spec);
 

@@ -5,7 +5,7 @@
 #include "core/plan/compile_private.h"
 #include "core/plan/optimizer.h"
 
-bool compile_averages(const bp_builder *builder, const bp_parameter *parameter)
+static bool average_takes(const bp_builder *builder, const bp_parameter *parameter)
 {
     const bp_optimizer *optimizer = builder->spec->optimizer;
     return optimizer != NULL && optimizer->average != NULL && parameter->trainable &&
@@ -16,7 +16,7 @@ void compile_average(bp_builder *builder, uint32_t index)
 {
     const bp_spec *spec = builder->spec;
     bp_parameter *parameter = &builder->parameters[index];
-    if (parameter->acquired.held > 1 || !compile_averages(builder, parameter)) {
+    if (parameter->acquired.held > 1 || !average_takes(builder, parameter)) {
         return;
     }
     const bool master = parameter->master != BP_NO_BUFFER;

@@ -172,14 +172,12 @@ static void offload_copy_experts(bp_builder *builder, bp_ref to, bp_ref from, ui
                           &wait);
 }
 
-/* Brings a buffer of a parameter, all of it or the experts that are read. An average is formed of
- * all. */
-static void offload_fetch(bp_builder *builder, const bp_parameter *parameter, bp_ref to,
-                          uint32_t buffer, uint64_t bytes)
+/* Brings a buffer of a parameter, all of it or the experts that are read. */
+static void offload_fetch(bp_builder *builder, bp_ref to, uint32_t buffer, uint64_t bytes)
 {
     const bp_routed *routed = builder->passes.routed;
     const bp_ref from = {buffer, BP_U8, 0};
-    if (routed != NULL && bytes % routed->experts == 0 && !compile_averages(builder, parameter)) {
+    if (routed != NULL && bytes % routed->experts == 0) {
         offload_copy_experts(builder, to, from, bytes, routed);
     } else {
         offload_copy(builder, to, from, bytes, buffer);
@@ -187,12 +185,12 @@ static void offload_fetch(bp_builder *builder, const bp_parameter *parameter, bp
 }
 
 /* Brings a buffer of `bytes` bytes of codes. */
-static uint32_t offload_bring(bp_builder *builder, const bp_parameter *parameter, uint32_t buffer,
-                              bp_dtype dtype, uint64_t bytes, const char *name)
+static uint32_t offload_bring(bp_builder *builder, uint32_t buffer, bp_dtype dtype, uint64_t bytes,
+                              const char *name)
 {
     const bp_ref to =
         bp_build_buffer(builder, BP_CLASS_WORKSPACE, dtype, bytes / bp_dtype_bytes(dtype), 1, name);
-    offload_fetch(builder, parameter, to, buffer, bytes);
+    offload_fetch(builder, to, buffer, bytes);
     return to.buffer;
 }
 
@@ -201,16 +199,16 @@ static void fetch_codes(bp_builder *builder, bp_parameter *parameter)
     const bp_quantised form = parameter->quantised;
     const uint64_t nested = bp_build_nested_floats(builder->spec, parameter);
     bp_acquired brought = parameter->acquired;
-    brought.weight = offload_bring(builder, parameter, parameter->weight, BP_U8,
+    brought.weight = offload_bring(builder, parameter->weight, BP_U8,
                                    bp_quantised_codes(parameter->count, form), "brought_codes");
     if (bp_quantised_scaled(form)) {
         brought.scales =
-            offload_bring(builder, parameter, parameter->scales, BP_U8,
+            offload_bring(builder, parameter->scales, BP_U8,
                           bp_build_scale_bytes(builder->spec, parameter), "brought_scales");
     }
     if (nested > 0) {
-        brought.nested = offload_bring(builder, parameter, parameter->nested, BP_F32,
-                                       nested * sizeof(float), "brought_nested");
+        brought.nested = offload_bring(builder, parameter->nested, BP_F32, nested * sizeof(float),
+                                       "brought_nested");
     }
     parameter->acquired = brought;
 }
@@ -227,8 +225,7 @@ void compile_fetch(bp_builder *builder, uint32_t index)
     } else {
         const bp_ref to = bp_build_tensor(builder, BP_CLASS_WORKSPACE, dtype, parameter->rank,
                                           parameter->shape, "brought_weight");
-        offload_fetch(builder, parameter, to, parameter->weight,
-                      parameter->count * bp_dtype_bytes(dtype));
+        offload_fetch(builder, to, parameter->weight, parameter->count * bp_dtype_bytes(dtype));
         parameter->acquired.weight = to.buffer;
     }
 }

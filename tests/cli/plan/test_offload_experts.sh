@@ -53,5 +53,40 @@ two=(--per-device-train-batch-size 1 --gradient-accumulation-steps 2)
 lora=(--lora-r 2 --target-modules q_proj,v_proj "${two[@]}")
 same tiny-mixtral 4 2 "${lora[@]}" --gradient-checkpointing none --poison
 same tiny-qwen3-moe 6 2 "${lora[@]}" --gradient-checkpointing full
-same tiny-gpt-oss 6 2 "${lora[@]}" --load-in-4bit --bf16
+same tiny-gpt-oss 6 2 "${lora[@]}" --bf16 --gradient-checkpointing memory-poor
+same tiny-qwen3-moe 6 2 "${lora[@]}" --target-modules q_proj,experts.gate_up_proj,experts.down_proj --load-in-4bit --bf16 \
+    --gradient-release --poison
+! long_form || same tiny-glm4-moe 8 3 "${lora[@]}" --load-in-8bit --gradient-checkpointing every:2 --kernels "$other_kernels"
+
+# Weights that are trained and their states, and evaluations.
+weights() { # OPTIONS
+    local plain
+    trained text --eval-data "$work/text" --eval-steps 2 "$@"
+    plain="$state $(grep -oE '"eval_loss": [0-9.]+' <<<"$out")"
+    planned "${@/--poison/--json}"
+    trained text --eval-data "$work/text" --eval-steps 2 "$@" "${offload[@]}" --threads 2
+    [[ -n $state && "$state $(grep -oE '"eval_loss": [0-9.]+' <<<"$out")" == "$plain" && $read -gt 0 && $read -le $most && $written -gt 0 ]]
+    check $? "trained: $*: the same bits and losses, no more read than $most" "$plain $read $written $out$err"
+}
+weights --model tiny-olmoe "${two[@]}" --gradient-checkpointing full --poison
+weights --model tiny-qwen2-moe "${two[@]}" --optim adamw_8bit --bf16 --gradient-checkpointing none
+
+# In an arena with room, experts stay from the forward that is computed again to the backward of the same rows.
+one=(--model tiny-mixtral --lora-r 2 --target-modules q_proj,v_proj --gradient-checkpointing full --per-device-train-batch-size 1
+    --gradient-accumulation-steps 1)
+trained text "${one[@]}"
+plain=$state
+run plan "${shape[@]}" "${one[@]}" --json
+room=$(json arena_bytes)
+planned "${one[@]}"
+all=$most room=$(((room + $(json arena_bytes)) / 2))
+planned "${one[@]}" --arena $room
+[[ $most -lt $all && $even -lt $most && $(json resident_bytes_per_step) -gt 0 ]]
+check $? 'with room some are kept' "$most of $all $out$err"
+trained text "${one[@]}" "${offload[@]}" --arena $room --threads 2
+[[ $state == "$plain" && $read -le $most ]]
+check $? 'with the same bits' "$state $plain $read $most $out$err"
+
+# Of several ranks nothing is offloaded.
+expect 2 "of several ranks nothing is offloaded" train "${common[@]}" --data "$work/text" "${one[@]}" "${offload[@]}" --fabric threads:2 --output-dir "$work/no"
 finish

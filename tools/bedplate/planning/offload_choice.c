@@ -378,6 +378,7 @@ void offload_close(offload_choice *b)
 static void traffic_add(bp_traffic *sum, const bp_traffic *more, uint32_t times)
 {
     sum->read += more->read * times;
+    sum->routed += more->routed * times;
     sum->even += more->even * times;
     sum->written += more->written * times;
     sum->first += more->first * times;
@@ -440,7 +441,7 @@ void offload_json(output *out, const offload_traffic *t)
     json_open(out, "offload");
     json_count(out, t->host ? "pinned_bytes" : "file_bytes", t->bytes);
     json_count(out, "read_bytes_per_step", step->read);
-    if (step->even < step->read) {
+    if (step->routed > 0) {
         json_count(out, "even_read_bytes_per_step", step->even);
     }
     json_count(out, "written_bytes_per_step", step->written);
@@ -493,7 +494,7 @@ void offload_put(bp_text *text, const offload_traffic *t)
     offload_line(text, "offload", t->bytes,
                  t->host ? " bytes of the host's memory, pinned\n" : " bytes of the file\n");
     offload_line(text, "  read", step->read, " bytes a step");
-    if (step->even < step->read) {
+    if (step->routed > 0) {
         bp_text_string(text, " at most, ");
         bp_text_grouped(text, step->even);
         bp_text_string(text, " expected where all experts are chosen as often");
