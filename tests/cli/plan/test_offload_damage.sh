@@ -26,7 +26,7 @@ overwritten() {
 # damaged OPTIONS: the run is stopped behind its first checkpoints, and again and again all pages of the file but the last, which
 # says whose it is, are overwritten, until it ends: a page that it writes before it reads it does it no harm.
 damaged() {
-    local pid code step plain count
+    local pid code step plain count bare
     local options=(train "${shape[@]}" "$@" --data "$data" --max-steps 100000 --json --threads 2)
     rm -rf "$work/out" "$file"
     "$program" "${options[@]}" "${offload[@]}" --save-steps 2 --save-total-limit 2 --output-dir "$work/out" \
@@ -47,7 +47,8 @@ damaged() {
     step=$(find "$work/out" -maxdepth 1 -name 'checkpoint-*' | sed 's/.*-//' | sort -n | tail -1)
     ! grep -q 'is saved' "$work/.err"
     check $? "and the step that was disturbed is not saved"
-    run "${options[@]}" --output-dir "$work/plain" --stop-at-step $((step + 3))
+    read -ra bare <<<"$(sed 's/ --offload-what [a-z,]*//' <<<"${options[*]}")" # which nothing has without a tier
+    run "${bare[@]}" --output-dir "$work/plain" --stop-at-step $((step + 3))
     plain=$(json state_digest)
     run "${options[@]}" "${offload[@]}" --output-dir "$work/out" --resume --stop-at-step $((step + 3))
     [[ -n $plain && $(json state_digest) == "$plain" ]]
