@@ -62,6 +62,28 @@ static matmul_shape hopper_shape(const bp_matmul_scalars *s)
     return shape;
 }
 
+/* Products one side of which is narrow: few rows, or an adapter's rank. They have a form of their
+ * own for every GPU, which reads each operand once and splits nothing; of terms so many that few
+ * blocks would take too long, the others serve. */
+#define LOW_SIDE    64
+#define LOW_WIDE    64 /* rows of the other side that a block has */
+#define LOW_THREADS 256
+#define LOW_SHARED  98304 /* three slices of both operands */
+#define LOW_LEAST   256   /* terms: two slices */
+#define LOW_MOST    1024  /* terms for each block */
+
+static uint64_t low_blocks(const bp_matmul_scalars *s)
+{
+    return bp_cuda_cut(s->n <= LOW_SIDE ? s->m : s->n, LOW_WIDE);
+}
+
+static bool low_fits(const bp_cuda_plan *plan)
+{
+    const bp_matmul_scalars *s = plan->op->scalars;
+    return plan->dtype != BP_F32 && (s->m <= LOW_SIDE || s->n <= LOW_SIDE) && s->m > 0 &&
+           s->n > 0 && s->k >= LOW_LEAST && (uint64_t)s->k <= low_blocks(s) * LOW_MOST;
+}
+
 static uint64_t workspace_of(const bp_matmul_scalars *s, const matmul_shape *shape)
 {
     const uint64_t elements = bp_size_mul((uint64_t)s->m, (uint64_t)s->n);
@@ -192,7 +214,7 @@ static bool hopper_fits(const bp_cuda_plan *plan, const matmul_shape *shape)
 const char *bp_cuda_matmul_misses(const bp_cuda_plan *plan)
 {
     const matmul_shape shape = hopper_shape(plan->op->scalars);
-    return hopper_misses(plan, &shape);
+    return low_fits(plan) ? NULL : hopper_misses(plan, &shape);
 }
 
 void bp_cuda_product_map(bp_cuda_plan *plan, uint32_t operand, int64_t lines, int64_t length,
@@ -258,9 +280,24 @@ static void begin_hopper(bp_cuda_plan *plan, const matmul_shape *shape)
                         s->transpose_b != 0 ? s->k : s->n, s->ldb);
 }
 
+static void plan_low(bp_cuda_plan *plan)
+{
+    const matmul_shape shape = {
+        .depth = (uint64_t)((const bp_matmul_scalars *)plan->op->scalars)->k, .splits = 1};
+    if (bp_cuda_begin(plan, BP_CUDA_FAMILY_matmul_low, BP_CUDA_FUNCTION_matmul_low,
+                      low_blocks(plan->op->scalars), 1, LOW_THREADS)) {
+        plan->launch[plan->count - 1].shared_bytes = LOW_SHARED;
+        add_parameters(plan, &shape, false, 0);
+    }
+}
+
 bool bp_cuda_plan_matmul(bp_cuda_plan *plan)
 {
     const bp_matmul_scalars *s = plan->op->scalars;
+    if (low_fits(plan)) {
+        plan_low(plan);
+        return true;
+    }
     matmul_shape shape = hopper_shape(s);
     const bool fits = hopper_fits(plan, &shape);
     shape = fits ? shape : shape_of(s);

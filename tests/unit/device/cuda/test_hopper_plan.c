@@ -44,9 +44,32 @@ static uint32_t planned(const bp_cuda_target *target, const bp_matmul_scalars *s
     }
     const uint32_t family = bp_cuda_modules[first->module].family;
     if (target->refused == 0) {
-        check_said(target, &op, family == BP_CUDA_FAMILY_matmul_hopper);
+        check_said(target, &op,
+                   family == BP_CUDA_FAMILY_matmul_hopper || family == BP_CUDA_FAMILY_matmul_low);
     }
     return family;
+}
+
+/* A narrow side has the same form, in one launch, on every GPU: those of an adapter of rank 64 for
+ * 8,192 rows; not one of 65 columns, of fewer terms than two slices, of more than 1,024 for each
+ * block, or in fp32. */
+static void check_low(const bp_cuda_target *plain, const bp_cuda_target *hopper)
+{
+    static const bp_matmul_scalars low[] = {{8192, 64, 4096, 4096, 4096, 64, 0, 1, 0, 0},
+                                            {8192, 8, 14336, 14336, 8, 8, 0, 0, 0, 0},
+                                            {64, 14336, 8192, 64, 14336, 14336, 1, 0, 1, 0},
+                                            {512, 16, 8192, 512, 16, 16, 1, 0, 1, 0}};
+    static const bp_matmul_scalars not_low[] = {{8192, 65, 4096, 4096, 4096, 65, 0, 1, 0, 0},
+                                                {8192, 64, 255, 256, 256, 64, 0, 1, 0, 0},
+                                                {512, 16, 8193, 512, 16, 16, 1, 0, 1, 0}};
+    for (uint32_t i = 0; i < sizeof low / sizeof low[0]; i++) {
+        assert_int_equal(planned(plain, &low[i], 0, BP_BF16), BP_CUDA_FAMILY_matmul_low);
+        assert_int_equal(planned(hopper, &low[i], 8, BP_F16), BP_CUDA_FAMILY_matmul_low);
+        assert_int_equal(planned(plain, &low[i], 0, BP_F32), BP_CUDA_FAMILY_matmul);
+    }
+    for (uint32_t i = 0; i < sizeof not_low / sizeof not_low[0]; i++) {
+        assert_int_equal(planned(plain, &not_low[i], 0, BP_BF16), BP_CUDA_FAMILY_matmul);
+    }
 }
 
 /* Hopper's form: 16-bit elements on that target, enough tiles, operands that a tensor map can
@@ -79,6 +102,7 @@ static void who_makes_which_product(void **state)
     assert_int_equal(planned(&hopper, &other, 0, BP_BF16), all);
     const bp_matmul_scalars thin = {16384, 64, 64, 64, 64, 64, 0, 1, 0, 0};
     assert_int_equal(planned(&hopper, &thin, 0, BP_BF16), all); /* b has 8 KiB */
+    check_low(&plain, &hopper);
     const uint64_t more = bp_cuda_workspace(&hopper, BP_KERNEL_matmul, &weight);
     assert_true(more == UINT64_C(3) * 768 * 768 * 4);
     assert_true(bp_cuda_workspace(&plain, BP_KERNEL_matmul, &weight) == 0);

@@ -337,8 +337,17 @@ static const struct {
     {NO_BEFORE | NO_BIAS | NO_RESIDUAL, {1030, 1281, 70, 1032, 72, 1281, 1, 1, 1, 0}},
     {NO_BEFORE, {1040, 1290, 33, 33, 33, 1291, 0, 1, 0, 0}},
     {NO_BIAS | NO_BEFORE, {1040, 1290, 64, 1041, 1291, 1296, 1, 0, 0, 0}},
-    {0, {64, 68, 600, 600, 72, 72, 0, 0, 0, 1}},
-    {NO_BEFORE | NO_BIAS | NO_RESIDUAL, {67, 61, 517, 67, 61, 61, 1, 0, 1, 0}},
+    {0, {66, 68, 600, 600, 72, 72, 0, 0, 0, 1}},
+    {NO_BEFORE | NO_BIAS | NO_RESIDUAL, {67, 65, 517, 67, 65, 65, 1, 0, 1, 0}},
+    /* a narrow side: an adapter's products, forward and backward, and few rows */
+    {NO_BEFORE | NO_BIAS | NO_RESIDUAL, {130, 16, 264, 264, 264, 16, 0, 1, 0, 0}},
+    {NO_BEFORE | NO_BIAS | NO_RESIDUAL, {135, 24, 700, 704, 24, 24, 0, 0, 0, 0}},
+    {NO_BEFORE | NO_BIAS | NO_RESIDUAL, {16, 200, 1000, 16, 200, 200, 1, 0, 1, 0}},
+    {NO_BEFORE | NO_BIAS | NO_RESIDUAL, {200, 8, 1150, 200, 8, 8, 1, 0, 1, 0}},
+    {0, {61, 271, 385, 385, 272, 272, 0, 0, 0, 1}},
+    {NO_BEFORE, {70, 33, 517, 71, 518, 35, 1, 1, 0, 0}},
+    {0, {1, 1000, 256, 256, 256, 1000, 0, 1, 0, 0}},
+    {NO_BEFORE | NO_BIAS | NO_RESIDUAL, {64, 64, 1024, 64, 1024, 64, 1, 1, 1, 0}},
 };
 
 static void products_test(bp_dtype dtype)
