@@ -52,10 +52,12 @@ BP_DEVICE float weight_lse(float most, float total)
     return fmaf(most, BP_LN2_F, bp_logf(total));
 }
 
-/* A row's log-sum-exp as an exponent, and its delta as gradients take it. */
+/* A row's log-sum-exp as an exponent, and its delta as gradients take it. Where exponents are not
+ * exact it is above its own error, below 2^-22 of it, so that no probability is above 1. */
 BP_DEVICE float known_lse(float lse)
 {
-    return lse * BP_LOG2_E_F;
+    const float top = lse * BP_LOG2_E_F;
+    return fabsf(top) < BP_POWER_EXACT ? top : fmaf(fabsf(top), 0x1p-21f, top);
 }
 
 BP_DEVICE float known_delta(float delta, const bp_attention *at)

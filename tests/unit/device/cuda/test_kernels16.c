@@ -284,6 +284,38 @@ static void row_test(bp_kernel kernel, bp_dtype dtype)
     }
 }
 
+/* Backward of such a call: no probability is above 1, so no value's gradient is above the sum of
+ * what comes back to it, of 140 rows of two heads. */
+static void gradients_stay_finite(const kernel_case *forward, const trial *on)
+{
+    const uint32_t qkv = OPERAND(attention_backward, qkv), out = OPERAND(attention_backward, out);
+    const uint32_t lse = OPERAND(attention_backward, lse), d = OPERAND(attention_backward, d_qkv);
+    kernel_case c;
+    kernel_shaped_case(&c, &bp_device_cuda, BP_KERNEL_attention_backward, forward->scalars,
+                       UINT32_C(1) << OPERAND(attention_backward, lengths), 1);
+    const float one = 1.0f;
+    const uint32_t d_out = OPERAND(attention_backward, d_out);
+    for (uint64_t i = 0; i < c.bytes[d_out] / 4; i++) {
+        memcpy(c.image + c.offsets[d_out] + i * 4, &one, 4);
+    }
+    round_inputs(&c, on, true);
+    memcpy(c.image + c.offsets[qkv],
+           forward->image + forward->offsets[OPERAND(attention_forward, qkv)], c.bytes[qkv] / 2);
+    memcpy(c.image + c.offsets[out],
+           forward->image + forward->offsets[OPERAND(attention_forward, out)], c.bytes[out] / 2);
+    memcpy(c.image + c.offsets[lse],
+           forward->image + forward->offsets[OPERAND(attention_forward, lse)], c.bytes[lse]);
+    run_16(&c, on);
+    for (uint64_t i = 0; i < c.bytes[d] / 4; i++) {
+        uint16_t bits;
+        memcpy(&bits, c.image + c.offsets[d] + i * 2, 2);
+        if (i % 256 >= 192 && !(fabsf(from_16(bits, on->dtype)) <= 2 * 140.0f)) {
+            fail_msg("d_v[%llu] is %g", (unsigned long long)i, (double)from_16(bits, on->dtype));
+        }
+    }
+    kernel_case_free(&c);
+}
+
 /* Attention over values that are all 1 gives 1, whatever its scores: also where exponents are too
  * large to be exact, and where a larger product is a smaller score. */
 static void weights_sum_to_one(bp_dtype dtype, double scale)
@@ -310,6 +342,7 @@ static void weights_sum_to_one(bp_dtype dtype, double scale)
                      (double)from_16(bits, dtype));
         }
     }
+    gradients_stay_finite(&c, &on);
     kernel_case_free(&c);
 }
 
