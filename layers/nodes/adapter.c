@@ -178,25 +178,27 @@ void bp_adapter_backward_b(bp_builder *builder, const bp_adapted *layer, bp_ref 
     bp_build_product(builder, d_b, d_y, u, &scalars);
 }
 
-void bp_adapter_backward_parameters(bp_builder *builder, const bp_adapted *layer, bp_ref x,
-                                    bp_ref d_y)
+bp_ref bp_adapter_backward_parameters(bp_builder *builder, const bp_adapted *layer, bp_ref x,
+                                      bp_ref d_y)
 {
     const uint32_t a = a_of(builder, layer);
     const bool trains_a = bp_build_trainable(builder, a),
                trains_b = bp_build_trainable(builder, a + 1);
     if (!trains_a && !trains_b) {
-        return;
+        return BP_ABSENT;
     }
     const bp_ref read = bp_adapter_dropped(builder, layer, x);
+    bp_ref d_u = BP_ABSENT;
     if (trains_b) {
         bp_adapter_backward_b(builder, layer, d_y, project_down(builder, layer, read));
     }
     if (trains_a) {
         int64_t accumulate = 0;
-        const bp_ref d_u = bp_adapter_project_gradient(builder, layer, d_y);
+        d_u = bp_adapter_project_gradient(builder, layer, d_y);
         const bp_ref d_a = bp_build_gradient(builder, a, &accumulate);
         bp_adapter_outer_a(builder, layer, d_u, read, d_a, accumulate);
     }
+    return d_u;
 }
 
 void bp_adapter_widen(bp_builder *builder, const bp_adapted *layer, bp_ref d_u, bp_ref d_x,
@@ -213,9 +215,12 @@ void bp_adapter_widen(bp_builder *builder, const bp_adapted *layer, bp_ref d_u, 
                                       .accumulate = add});
 }
 
-void bp_adapter_backward_input(bp_builder *builder, const bp_adapted *layer, bp_ref d_y, bp_ref d_x)
+void bp_adapter_backward_input(bp_builder *builder, const bp_adapted *layer, bp_ref d_y, bp_ref d_u,
+                               bp_ref d_x)
 {
-    const bp_ref d_u = bp_adapter_project_gradient(builder, layer, d_y);
+    if (!bp_ref_present(d_u)) {
+        d_u = bp_adapter_project_gradient(builder, layer, d_y);
+    }
     const bool drops = bp_adapter_drops(builder, layer);
     const bp_ref d = drops ? bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
                                              builder->rows, layer->in, "lora_d_dropped")

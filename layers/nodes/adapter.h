@@ -37,12 +37,13 @@ bool bp_adapter_drops(const bp_builder *builder, const bp_adapted *layer);
 /* y (rows, out; pitch) = s (dropout(x) A^T) B^T, x (rows, in), or with `add` is added to. */
 void bp_adapter_forward(bp_builder *builder, const bp_adapted *layer, bp_ref x, bp_ref y, bool add);
 
-/* d_A (+)= s (d_y B)^T dropout(x), d_B (+)= d_y^T (s dropout(x) A^T). */
-void bp_adapter_backward_parameters(bp_builder *builder, const bp_adapted *layer, bp_ref x,
-                                    bp_ref d_y);
+/* d_A (+)= s (d_y B)^T dropout(x), d_B (+)= d_y^T (s dropout(x) A^T). Returns s d_y B (rows, r),
+ * which the gradient of x takes too; absent where A is not trained. */
+bp_ref bp_adapter_backward_parameters(bp_builder *builder, const bp_adapted *layer, bp_ref x,
+                                      bp_ref d_y);
 
-/* d_x (rows, in) += mask(s (d_y B) A). */
-void bp_adapter_backward_input(bp_builder *builder, const bp_adapted *layer, bp_ref d_y,
+/* d_x (rows, in) += mask(s (d_y B) A). d_u: s d_y B; absent: it is made here. */
+void bp_adapter_backward_input(bp_builder *builder, const bp_adapted *layer, bp_ref d_y, bp_ref d_u,
                                bp_ref d_x);
 
 /* ---- Its parts, each over builder->rows rows, for a layer whose rows are not written down all at

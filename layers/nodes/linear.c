@@ -258,7 +258,7 @@ void bp_linear_plain_backward_weight(bp_builder *builder, const bp_linear *layer
     emit_plain(builder, layer, &operands, &scalars);
 }
 
-static void backward_rows(bp_builder *builder, const bp_linear *layer, bp_ref x, bp_ref d_y)
+static bp_ref backward_rows(bp_builder *builder, const bp_linear *layer, bp_ref x, bp_ref d_y)
 {
     const bool magnitudes = bp_adapter_magnitudes(builder, layer->weight);
     if (!magnitudes) {
@@ -271,19 +271,22 @@ static void backward_rows(bp_builder *builder, const bp_linear *layer, bp_ref x,
         bp_magnitude_backward_parameters(builder, layer, x, d_y);
     } else if (has_adapter(builder, layer)) {
         const bp_adapted at = adapted(layer);
-        bp_adapter_backward_parameters(builder, &at, x, d_y);
+        return bp_adapter_backward_parameters(builder, &at, x, d_y);
     }
+    return BP_ABSENT;
 }
 
-void bp_linear_backward_parameters(bp_builder *builder, const bp_linear *layer, bp_ref x,
-                                   bp_ref d_y)
+bp_ref bp_linear_backward_parameters(bp_builder *builder, const bp_linear *layer, bp_ref x,
+                                     bp_ref d_y)
 {
+    bp_ref d_u = BP_ABSENT;
     for (uint32_t lane = 0; lane < bp_token_lanes_count(builder); lane++) {
         bp_token_lane_begin(builder, lane);
-        backward_rows(builder, layer, bp_token_lane_at(builder, x, layer->in),
-                      bp_token_lane_at(builder, d_y, (uint64_t)pitch_of(layer)));
+        d_u = backward_rows(builder, layer, bp_token_lane_at(builder, x, layer->in),
+                            bp_token_lane_at(builder, d_y, (uint64_t)pitch_of(layer)));
         bp_token_lane_end(builder, lane);
     }
+    return bp_token_lanes_count(builder) == 1 ? d_u : BP_ABSENT; /* else a lane's rows only */
 }
 
 bool bp_linear_trains_reading(const bp_builder *builder, const bp_linear *layer)
@@ -378,9 +381,10 @@ void bp_linear_plain_backward_input(bp_builder *builder, const bp_linear *layer,
     bp_build_release(builder, layer->weight);
 }
 
-static void backward_input(bp_builder *builder, const bp_linear *layer, bp_ref d_y, bp_ref d_x,
-                           bp_ref residual)
+void bp_linear_backward_input_from(bp_builder *builder, const bp_linear *layer, bp_ref d_y,
+                                   bp_ref d_u, bp_ref d_x, bool add)
 {
+    const bp_ref residual = add ? d_x : BP_ABSENT;
     const bp_adapted at = adapted(layer);
     if (bp_adapter_magnitudes(builder, layer->weight)) {
         bp_magnitude_backward_input(builder, layer, d_y, residual, d_x);
@@ -388,17 +392,17 @@ static void backward_input(bp_builder *builder, const bp_linear *layer, bp_ref d
     }
     bp_linear_plain_backward_input(builder, layer, d_y, residual, d_x);
     if (has_adapter(builder, layer)) {
-        bp_adapter_backward_input(builder, &at, d_y, d_x);
+        bp_adapter_backward_input(builder, &at, d_y, d_u, d_x);
     }
 }
 
 void bp_linear_backward_input(bp_builder *builder, const bp_linear *layer, bp_ref d_y, bp_ref d_x)
 {
-    backward_input(builder, layer, d_y, d_x, BP_ABSENT);
+    bp_linear_backward_input_from(builder, layer, d_y, BP_ABSENT, d_x, false);
 }
 
 void bp_linear_backward_input_add(bp_builder *builder, const bp_linear *layer, bp_ref d_y,
                                   bp_ref d_x)
 {
-    backward_input(builder, layer, d_y, d_x, d_x);
+    bp_linear_backward_input_from(builder, layer, d_y, BP_ABSENT, d_x, true);
 }

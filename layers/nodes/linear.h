@@ -24,9 +24,10 @@ void bp_linear_forward(bp_builder *builder, const bp_linear *layer, bp_ref x, bp
 void bp_linear_forward_gelu(bp_builder *builder, const bp_linear *layer, bp_ref x, bp_ref before,
                             bp_ref y);
 
-/* d_weight (+)= x^T d_y, d_bias (+)= column sums of d_y. */
-void bp_linear_backward_parameters(bp_builder *builder, const bp_linear *layer, bp_ref x,
-                                   bp_ref d_y);
+/* d_weight (+)= x^T d_y, d_bias (+)= column sums of d_y. Returns what its adapter's gradients have
+ * in common, for bp_linear_backward_input_from of the same d_y; absent where there is none. */
+bp_ref bp_linear_backward_parameters(bp_builder *builder, const bp_linear *layer, bp_ref x,
+                                     bp_ref d_y);
 
 /* Whether the layer, or its adapter, has a parameter that is trained, and whether its gradient
  * takes x: not that of the bias alone. */
@@ -39,6 +40,11 @@ void bp_linear_backward_input(bp_builder *builder, const bp_linear *layer, bp_re
 /* d_x (rows, in) += d_y weight^T: of layers that read the same x, all but the first. */
 void bp_linear_backward_input_add(bp_builder *builder, const bp_linear *layer, bp_ref d_y,
                                   bp_ref d_x);
+
+/* Either of the two. d_u: what bp_linear_backward_parameters returned, if that was called of the
+ * same d_y, so that it is not made again; or absent. */
+void bp_linear_backward_input_from(bp_builder *builder, const bp_linear *layer, bp_ref d_y,
+                                   bp_ref d_u, bp_ref d_x, bool add);
 
 /* The layer without its adapter: y = x weight + bias + residual, d_x = residual + d_y weight^T,
  * residual may be absent; and the gradient of the weight, where it is trained. */

@@ -190,7 +190,7 @@ void bp_magnitude_backward_parameters(bp_builder *builder, const bp_linear *laye
         bp_linear_plain_backward_weight(builder, layer, x, d_y);
         bp_linear_plain_backward_weight(builder, &desk.tight, left, d_less);
     }
-    bp_adapter_backward_parameters(builder, &desk.after, left, d_v);
+    (void)bp_adapter_backward_parameters(builder, &desk.after, left, d_v);
     desk_end(builder, &desk);
 }
 
@@ -203,7 +203,7 @@ static void backward_input_dropped(bp_builder *builder, const magnitude_desk *de
     bp_linear_plain_backward_input(builder, &desk->whole, d_y, residual, d_x);
     bp_linear_plain_backward_input(builder, &desk->tight, d_less, BP_ABSENT, d_left);
     bp_adapter_backward_input(builder, &desk->after, scaled_gradient(builder, desk, d_y, 0.0),
-                              d_left);
+                              BP_ABSENT, d_left);
     bp_adapter_undropped(builder, &desk->at, d_left, d_x, d_x);
 }
 
@@ -216,7 +216,7 @@ void bp_magnitude_backward_input(bp_builder *builder, const bp_linear *layer, bp
     } else {
         const bp_ref d_v = scaled_gradient(builder, &desk, d_y, 0.0);
         bp_linear_plain_backward_input(builder, &desk.tight, d_v, residual, d_x);
-        bp_adapter_backward_input(builder, &desk.at, d_v, d_x);
+        bp_adapter_backward_input(builder, &desk.at, d_v, BP_ABSENT, d_x);
     }
     desk_end(builder, &desk);
 }

@@ -165,11 +165,11 @@ static void dense_forward(const block_run *run, const bp_node *node)
 
 static void dense_backward(block_run *run, const bp_node *node)
 {
-    bp_ref d[BP_NODE_OUTPUTS];
+    bp_ref d[BP_NODE_OUTPUTS], d_u[BP_NODE_OUTPUTS];
     for (uint32_t i = 0; i < node->parts; i++) {
         d[i] = bp_ref_at(run->grad[node->out[i]], node->column[i]);
-        bp_linear_backward_parameters(run->builder, &node->part[i], ref_of_input(run, node, 0),
-                                      d[i]);
+        d_u[i] = bp_linear_backward_parameters(run->builder, &node->part[i],
+                                               ref_of_input(run, node, 0), d[i]);
     }
     const uint32_t x = node->in[0];
     if (!wants(run, node, 0)) {
@@ -178,11 +178,8 @@ static void dense_backward(block_run *run, const bp_node *node)
     const bool first = !bp_ref_present(run->grad[x]);
     run->grad[x] = first ? node_make_gradient(run, x) : run->grad[x];
     for (uint32_t i = 0; i < node->parts; i++) {
-        if (first && i == 0) {
-            bp_linear_backward_input(run->builder, &node->part[i], d[i], run->grad[x]);
-        } else {
-            bp_linear_backward_input_add(run->builder, &node->part[i], d[i], run->grad[x]);
-        }
+        bp_linear_backward_input_from(run->builder, &node->part[i], d[i], d_u[i], run->grad[x],
+                                      !first || i > 0);
     }
 }
 

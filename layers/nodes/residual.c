@@ -30,8 +30,8 @@ void bp_residual_backward(bp_builder *builder, const bp_residual *residual, bp_r
         bp_dropout_apply(builder, &residual->dropout, projection->out, d_out, BP_ABSENT, d_y);
     }
     /* The parameters first: x dies here, and d_x can take its place. */
-    bp_linear_backward_parameters(builder, projection, x, d_y);
+    const bp_ref d_u = bp_linear_backward_parameters(builder, projection, x, d_y);
     if (bp_ref_present(d_x)) {
-        bp_linear_backward_input(builder, projection, d_y, d_x);
+        bp_linear_backward_input_from(builder, projection, d_y, d_u, d_x, false);
     }
 }
