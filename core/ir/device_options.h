@@ -43,8 +43,8 @@ typedef struct bp_device_options {
     uint32_t ordinal;    /* GPU number */
     const char *target;  /* cuda: "sm_80", "sm_90a", ...; NULL is "sm_80", which every GPU runs */
     bool tf32;           /* cuda: fp32 products may round their inputs to TF32 */
-    bool unpacks; /* cuda:sm_90a: products of many rows with a matrix in 4 or 8 bits unpack it
-                     into their workspace first: fewer instructions, the same bits, at most the
+    bool dequantizes; /* cuda:sm_90a: products of many rows with a matrix in 4 or 8 bits dequantize
+                     it into their workspace first: fewer instructions, the same bits, at most the
                      bytes of the largest such matrix in 16 bits more */
     const bp_kernel_row *kernels; /* bare: what there is */
     uint32_t alignment; /* of buffers and arenas: 32, 64, 128 or 256, as far as the device allows

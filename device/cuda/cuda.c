@@ -14,7 +14,7 @@ static uint64_t cuda_workspace(const bp_device_options *options, bp_kernel kerne
         return BP_SIZE_INVALID;
     }
     bp_cuda_target target = bp_cuda_target_of(row, options->tf32);
-    target.unpacks = options->unpacks;
+    target.dequantizes = options->dequantizes;
     return bp_cuda_workspace(&target, kernel, scalars);
 }
 

@@ -25,7 +25,7 @@ typedef struct bp_cuda_target {
     uint32_t capability; /* 80, 86, 89, 90, 100, 120: of the target, not of the machine found */
     bool hopper;         /* may use the sm_90a modules */
     bool tf32;           /* fp32 products may round their inputs to TF32 */
-    bool unpacks;        /* bp_device_options */
+    bool dequantizes;    /* bp_device_options */
     uint32_t
         shared_limit; /* bytes of shared memory a block may opt in to, >= BP_CUDA_SHARED_LEAST */
     uint64_t refused; /* bit i: the driver does not take module i, and another text serves; 0 until

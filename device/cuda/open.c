@@ -24,7 +24,7 @@ static bp_status read_options(cuda_context *context, const bp_device_options *op
     }
     context->tf32 = options->tf32;
     context->target = bp_cuda_target_of(context->row, options->tf32);
-    context->target.unpacks = options->unpacks;
+    context->target.dequantizes = options->dequantizes;
     return BP_OK;
 }
 

@@ -9,9 +9,10 @@
 #define HOPPER_THREADS 512
 #define HOPPER_SHARED  225472 /* a product's, words of codes, tables */
 #define PIECE          8      /* codes that Hopper's kernel reads at once */
-#define UNPACK_ROWS    512    /* four tiles of rows, each of which would unpack all; not measured */
-#define UNPACK_THREADS 256
-#define UNPACK_PIECES  1024 /* of a block */
+#define DEQUANTIZE_ROWS                                                                            \
+    512 /* four tiles of rows, each of which would dequantize all; not measured */
+#define DEQUANTIZE_THREADS 256
+#define DEQUANTIZE_PIECES  1024 /* of a block */
 
 static uint32_t quantised_flags(const bp_cuda_plan *plan)
 {
@@ -81,30 +82,31 @@ static bool quantised_begin(bp_cuda_plan *plan, bool hopper)
     return true;
 }
 
-/* Whether a product has room for its matrix in 16 bits, which is unpacked once where each tile of
- * rows would unpack it again. */
-static bool quantised_unpacks(const bp_cuda_target *target, const bp_matmul_quantised_scalars *s)
+/* Whether a product has room for its matrix in 16 bits, which is dequantized once where each tile
+ * of rows would dequantize it again. */
+static bool quantised_dequantizes(const bp_cuda_target *target,
+                                  const bp_matmul_quantised_scalars *s)
 {
     const int64_t row = s->transpose_b != 0 ? s->k : s->n;
-    return target->hopper && target->unpacks && s->m >= UNPACK_ROWS && row % PIECE == 0;
+    return target->hopper && target->dequantizes && s->m >= DEQUANTIZE_ROWS && row % PIECE == 0;
 }
 
 uint64_t bp_cuda_quantised_workspace(const bp_cuda_target *target,
                                      const bp_matmul_quantised_scalars *s)
 {
-    return quantised_unpacks(target, s)
+    return quantised_dequantizes(target, s)
                ? bp_size_mul(bp_size_mul((uint64_t)s->n, (uint64_t)s->k), 2)
                : 0;
 }
 
-static void quantised_unpack(bp_cuda_plan *plan)
+static void quantised_dequantize(bp_cuda_plan *plan)
 {
     const bp_matmul_quantised_scalars *s = plan->op->scalars;
     const bool along = s->transpose_b == 0;
     const uint64_t pieces = (uint64_t)s->n * (uint64_t)s->k / PIECE;
-    const uint64_t blocks = (pieces + UNPACK_PIECES - 1) / UNPACK_PIECES;
-    if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_quantised_hopper, BP_CUDA_FUNCTION_quantised_unpack,
-                       blocks, 1, UNPACK_THREADS)) {
+    const uint64_t blocks = (pieces + DEQUANTIZE_PIECES - 1) / DEQUANTIZE_PIECES;
+    if (!bp_cuda_begin(plan, BP_CUDA_FAMILY_quantised_hopper, BP_CUDA_FUNCTION_quantised_dequantize,
+                       blocks, 1, DEQUANTIZE_THREADS)) {
         return;
     }
     BP_CUDA_OPERAND_OF(plan, matmul_quantised, work, BP_ACCESS_WRITE);
@@ -127,10 +129,10 @@ static const uint32_t quantised_operand[] = {
     [BP_CUDA_POSITION(matmul, residual)] = BP_CUDA_POSITION(matmul_quantised, residual),
 };
 
-#define UNPACKED_OPERANDS (sizeof quantised_operand / sizeof quantised_operand[0])
+#define DEQUANTIZED_OPERANDS (sizeof quantised_operand / sizeof quantised_operand[0])
 
-/* The matrix unpacked, then the product of a plain one, whose sums are the same; false, and nothing
- * is added: that is not one launch of Hopper's own, or there is no room. */
+/* The matrix dequantized, then the product of a plain one, whose sums are the same; false, and
+ * nothing is added: that is not one launch of Hopper's own, or there is no room. */
 static bool quantised_whole(bp_cuda_plan *plan)
 {
     const bp_matmul_quantised_scalars *s = plan->op->scalars;
@@ -145,17 +147,17 @@ static bool quantised_whole(bp_cuda_plan *plan)
                                        .gelu = s->gelu};
     uint64_t offsets[BP_OPERANDS_MAX];
     uint8_t dtypes[BP_OPERANDS_MAX];
-    if (!quantised_unpacks(plan->target, s) || plan->op->offsets[work] == BP_OFFSET_ABSENT) {
+    if (!quantised_dequantizes(plan->target, s) || plan->op->offsets[work] == BP_OFFSET_ABSENT) {
         return false;
     }
     for (uint32_t i = 0; i < BP_OPERANDS_MAX; i++) {
-        const bool there = i < UNPACKED_OPERANDS;
+        const bool there = i < DEQUANTIZED_OPERANDS;
         offsets[i] = there ? plan->op->offsets[quantised_operand[i]] : BP_OFFSET_ABSENT;
         dtypes[i] = there ? plan->op->dtypes[quantised_operand[i]] : (uint8_t)plan->dtype;
     }
     dtypes[BP_CUDA_POSITION(matmul, b)] = (uint8_t)plan->dtype;
     const bp_linked_op product = {BP_KERNEL_matmul, 1, offsets, &scalars, dtypes, BP_OFFSET_ABSENT};
-    quantised_unpack(plan);
+    quantised_dequantize(plan);
     bp_cuda_plan of = *plan;
     of.op = &product;
     (void)bp_cuda_plan_matmul(&of);

@@ -6,8 +6,8 @@
  *
  *     build/release/tools/bench/gpu_launches [KEY=VALUE..]
  *         preset=gpt2 batch=16 sequence=1024 target=sm_90a policy=none|full lora=0
- *         quant=none|nf4|int8 unpacks=1 chunk=0 (rows of the head's logits at a time; 0: the plan's
- * choice)
+ *         quant=none|nf4|int8 dequantizes=1 chunk=0 (rows of the head's logits at a time; 0: the
+ * plan's choice)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static bp_spec spec_of(int argc, char **argv, const bp_preset *preset)
                     .device = &bp_device_cuda,
                     .device_options = {.threads = 1,
                                        .target = word(argc, argv, "target", "sm_90a"),
-                                       .unpacks = number(argc, argv, "unpacks", "1") != 0},
+                                       .dequantizes = number(argc, argv, "dequantizes", "1") != 0},
                     .working = BP_BF16,
                     .gradient = BP_BF16,
                     .master = BP_MASTER_SPLIT,
@@ -86,7 +86,7 @@ static void print_op(const bp_graph *graph, const bp_op *op, const bp_linked_op 
     bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
     const uint32_t count = bp_cuda_plan_launches(target, linked, launches);
     const bp_cost cost = bp_cost_op(graph, op);
-    /* a matrix of codes is unpacked first */
+    /* a matrix of codes is dequantized first */
     const uint32_t main_one = op->kernel == BP_KERNEL_matmul_quantised && count == 2 ? 1 : 0;
     for (uint32_t i = 0; i < count && count != BP_CUDA_UNSUPPORTED; i++) {
         const bp_cuda_launch *l = &launches[i];
@@ -117,7 +117,7 @@ int main(int argc, char **argv)
         return 1;
     }
     bp_cuda_target target = bp_cuda_target_of(row, false);
-    target.unpacks = spec.device_options.unpacks;
+    target.dequantizes = spec.device_options.dequantizes;
     const bp_graph *graph = &plan.graph;
     const bp_graph_limits limit = {graph->used.buffers, graph->used.ops, graph->used.refs,
                                    graph->used.scalars, graph->used.name_bytes};

@@ -24,9 +24,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SMS, CLOCK, FLOPS, BANDWIDTH = 132, 1.70e9, 4096, 3.35e12  # an H100 SXM: of a multiprocessor and clock; bytes a second
 SCHEDULERS, WARP, ROWS = 4, 32, 64
 FIRST, BETWEEN, REACHED, WAIT = 700, 1.5e-6, 0.85, 60
-# Of a thread that unpacks eight weights in NF4, in the loop of bp_matmul_quantised_hopper that begins at its STS.128,
+# Of a thread that dequantizes eight weights in NF4, in the loop of bp_matmul_quantised_hopper that begins at its STS.128,
 # by nvdisasm 13.5.37 on 2026-11-30; two of four warpgroups do so for each slice of 128 x 64.
-UNPACKS = 98
+DEQUANTIZES = 98
 STEPS = (
     ("GPT-2 124M, 16 x 1,024", 16384, ("preset=gpt2", "batch=16", "sequence=1024", "chunk=4096")),
     ("GPT-2 1.5B, 16 x 1,024", 16384, ("preset=gpt2-xl", "batch=16", "sequence=1024", "chunk=4096")),
@@ -66,7 +66,7 @@ def product(row, m, n, k):
     the terms are split, so that half of the multiprocessors at least have work."""
     found, tiles = [], TILES
     if "quantised" in row["kernel"]:
-        issued = 128 * 64 / 8 * UNPACKS / WARP / SCHEDULERS
+        issued = 128 * 64 / 8 * DEQUANTIZES / WARP / SCHEDULERS
         tiles = [(rows, columns, max(per_slice, issued)) for rows, columns, per_slice in TILES[:1]]
     for rows, columns, per_slice in tiles:
         waves = cut(cut(m, rows) * cut(n, columns), SMS)
@@ -83,10 +83,10 @@ def times(row):
     ideal = max(flops / (SMS * FLOPS * CLOCK), moved)
     hard, likely = max(ideal, moved), max(ideal, moved / REACHED)
     size = re.match(r"(\d+)x(\d+)x(\d+)$", row["shape"])
-    if row["kernel"] == "bp_quantised_unpack":
+    if row["kernel"] == "bp_quantised_dequantize":
         weights = int(size.group(2)) * int(size.group(3))
         moved = weights * 2.5 / BANDWIDTH
-        hard = max(moved, weights / 8 * UNPACKS / WARP / (SMS * SCHEDULERS) / CLOCK)
+        hard = max(moved, weights / 8 * DEQUANTIZES / WARP / (SMS * SCHEDULERS) / CLOCK)
         likely = max(moved / REACHED, hard)
     elif size and flops > 0:
         slices, waves, issues = product(row, *map(int, size.groups()))

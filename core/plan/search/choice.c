@@ -119,16 +119,16 @@ static bp_status choice_drop_release(bp_choice *c, const bp_lender *memory, bp_e
     return choice_again(c, &request, true, memory, error);
 }
 
-/* Runs the fit again without room for matrices that are unpacked, where nothing fits with it: the
- * bits are the same. */
-static bp_status choice_drop_unpacking(bp_choice *c, const bp_lender *memory, bp_error *error)
+/* Runs the fit again without room for matrices that are dequantized, where nothing fits with it:
+ * the bits are the same. */
+static bp_status choice_drop_dequantizing(bp_choice *c, const bp_lender *memory, bp_error *error)
 {
     bp_fit_request request = c->request;
-    if (c->fits || !request.spec.device_options.unpacks ||
+    if (c->fits || !request.spec.device_options.dequantizes ||
         request.spec.quantised == BP_QUANTISED_NONE) {
         return BP_OK;
     }
-    request.spec.device_options.unpacks = false;
+    request.spec.device_options.dequantizes = false;
     return choice_again(c, &request, c->release_dropped, memory, error);
 }
 
@@ -138,7 +138,7 @@ bp_status bp_choice_run(bp_choice *c, const bp_fit_request *request, const bp_ra
     *c = (bp_choice){.made = true, .request = *request};
     BP_TRY(choice_run_once(c, memory, error));
     BP_TRY(choice_drop_release(c, memory, error));
-    BP_TRY(choice_drop_unpacking(c, memory, error));
+    BP_TRY(choice_drop_dequantizing(c, memory, error));
     return c->fits && calibrated != NULL && request->free_policy
                ? choice_policy_again(c, calibrated, memory, error)
                : BP_OK;

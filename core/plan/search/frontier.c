@@ -54,7 +54,7 @@ bp_status bp_frontier_largest_batch(const bp_fit_request *request, uint32_t widt
     BP_TRY(bp_spec_check(&request->spec, error));
     const uint32_t most = frontier_most_batch(request, width);
     given.spec.batch = most;
-    given.spec.device_options.unpacks = false; /* a budget takes it back (bp_choice_run) */
+    given.spec.device_options.dequantizes = false; /* a budget takes it back (bp_choice_run) */
     if (request->free_chunk) {
         const uint64_t rows = (uint64_t)most * given.spec.sequence;
         given.spec.loss_rows = rows < FRONTIER_CHUNK_LEAST ? (uint32_t)rows : FRONTIER_CHUNK_LEAST;

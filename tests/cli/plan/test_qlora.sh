@@ -23,7 +23,7 @@ run "${published[@]}" --threads 2
 [[ $(json arena_bytes) -le 11166914969 ]]
 check $? "and at most 10.4 GiB without ($(json arena_bytes))"
 
-# On a Hopper the largest matrix is unpacked beside its product, in 2 x 4,096 x 14,336 bytes, where a budget has them.
+# On a Hopper the largest matrix is dequantized beside its product, in 2 x 4,096 x 14,336 bytes, where a budget has them.
 hopper=(plan --model llama-3-8b --lora-r 16 --load-in-4bit --bf16 --device cuda:sm_90a --max-seq-length 1024
     --per-device-train-batch-size 1 --gradient-checkpointing full --json)
 run "${hopper[@]}"
@@ -31,13 +31,13 @@ wide=$(json arena_bytes)
 run "${hopper[@]}" --arena $((wide - 1))
 tight=$(json arena_bytes)
 [[ $code -eq 0 && $((wide - tight)) -eq $((2 * 4096 * 14336)) ]]
-check $? "a budget below $wide bytes takes the unpacked matrix back ($tight)" "$err"
+check $? "a budget below $wide bytes takes the dequantized matrix back ($tight)" "$err"
 run "${hopper[@]}" --arena "$wide"
 [[ $code -eq 0 && $(json arena_bytes) -eq $wide ]]
 check $? "one of $wide bytes keeps it"
 expect 3 "expected at least" "${hopper[@]}" --arena $((tight - 1))
 
-# The largest batch of a budget is the one that a plan for it has, here without room for the unpacked matrix.
+# The largest batch of a budget is the one that a plan for it has, here without room for the dequantized matrix.
 mkdir "$work/wide"
 cat >"$work/wide/config.json" <<'END'
 {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 2,

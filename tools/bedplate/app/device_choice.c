@@ -89,7 +89,7 @@ static bp_status choose_products(const settings *set, bp_spec *spec, bp_error *e
     }
     spec->device_options.tf32 = set->tf32;
     /* Hopper's own products alone; a budget may take it back */
-    spec->device_options.unpacks = entry->fp8 != NULL && entry->fp8(&spec->device_options);
+    spec->device_options.dequantizes = entry->fp8 != NULL && entry->fp8(&spec->device_options);
     spec->device_options.alignment = (uint32_t)strtoul(set->alignment, NULL, 10);
     return BP_OK;
 }

@@ -227,8 +227,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 /* A matrix of codes, rows of whole pieces, as 16-bit elements: the values that the tiles above make
  * of it. */
 extern "C" __global__ void __launch_bounds__(256)
-    bp_quantised_unpack(uint16_t *to, const uint8_t *codes, const void *scales, const float *nested,
-                        uint64_t rows, uint64_t columns, uint32_t form, uint32_t dtype)
+    bp_quantised_dequantize(uint16_t *to, const uint8_t *codes, const void *scales,
+                            const float *nested, uint64_t rows, uint64_t columns, uint32_t form,
+                            uint32_t dtype)
 {
     __shared__ float table[16];
     if (rows == 0) {

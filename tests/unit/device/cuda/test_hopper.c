@@ -194,7 +194,7 @@ static void set(const char *name, const char *value)
     assert_true(driver.real || driver.set(name, value) == 0);
 }
 
-static bool unpacks; /* matrices of codes, where they are whole and rows many */
+static bool dequantizes; /* matrices of codes, where they are whole and rows many */
 
 static void set_device(const char *name, uint32_t tile)
 {
@@ -203,7 +203,7 @@ static void set_device(const char *name, uint32_t tile)
     cuda_context *context = cuda.context;
     context->target = bp_cuda_target_of(bp_cuda_target_find("sm_90a"), false);
     context->target.tile = tile;
-    context->target.unpacks = unpacks;
+    context->target.dequantizes = dequantizes;
 }
 
 static void close_device(void)
@@ -239,7 +239,7 @@ static uint64_t hopper_workspace(const bp_device_options *options, bp_kernel ker
 {
     bp_device_options there = *options;
     there.target = "sm_90a";
-    there.unpacks = unpacks;
+    there.dequantizes = dequantizes;
     return bp_device_cuda.workspace(&there, kernel, scalars, dtypes);
 }
 
@@ -283,7 +283,7 @@ static void check_bits(const call *of, uint32_t tile, const char *name, uint32_t
     fill(&c);
     unsigned char *start = kernel_case_save(&c);
     refuse_hopper(true);
-    assert_int_equal(family_of(&c, unpacks ? 0 : of->launch, &made), of->other);
+    assert_int_equal(family_of(&c, dequantizes ? 0 : of->launch, &made), of->other);
     /* races of the other form are looked for by test_kernels16.c */
     set("PTXVM_RACES", long_form() ? "1" : "0");
     kernel_case_run(&c, &cuda);
@@ -446,8 +446,8 @@ static void check_quantised(const quantised *q, uint32_t seeds)
                      &q->scalars,
                      dtypes,
                      absent,
-                     unpacks ? 1 : 0,
-                     unpacks ? BP_CUDA_FAMILY_matmul_hopper : BP_CUDA_FAMILY_quantised_hopper,
+                     dequantizes ? 1 : 0,
+                     dequantizes ? BP_CUDA_FAMILY_matmul_hopper : BP_CUDA_FAMILY_quantised_hopper,
                      BP_CUDA_FAMILY_quantised};
     check_bits(&of, 0, q->device, seeds);
 }
@@ -462,10 +462,10 @@ static void quantised_products_have_the_same_bits(void **state)
     }
 }
 
-/* Matrices of codes of every form that are unpacked before their product: m of 512 and more, whole
- * pieces in a row, no splits. */
+/* Matrices of codes of every form that are dequantized before their product: m of 512 and more,
+ * whole pieces in a row, no splits. */
 /* verifies device-23.1466 */
-static void unpacked_products_have_the_same_bits(void **state)
+static void dequantized_products_have_the_same_bits(void **state)
 {
     static const quantised rows[] = {
         {{1030, 1160, 136, 136, 1160, 1, 0, 1, BP_QUANTISED_NF4}, 0, BP_BF16, "sm_90"},
@@ -482,11 +482,11 @@ static void unpacked_products_have_the_same_bits(void **state)
          "sm_90"},
     };
     (void)state;
-    unpacks = true;
+    dequantizes = true;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         check_quantised(&rows[i], 1);
     }
-    unpacks = false;
+    dequantizes = false;
 }
 
 typedef struct attention {
@@ -675,7 +675,8 @@ int main(void)
         cmocka_unit_test(a_tensor_map_that_fails_is_reported),
         cmocka_unit_test_setup_teardown(quantised_products_have_the_same_bits, same_begin,
                                         same_end),
-        cmocka_unit_test_setup_teardown(unpacked_products_have_the_same_bits, same_begin, same_end),
+        cmocka_unit_test_setup_teardown(dequantized_products_have_the_same_bits, same_begin,
+                                        same_end),
     };
     if (!fake_driver_load(&driver)) {
         return 1;
