@@ -49,19 +49,29 @@ bool bp_cuda_lacks(bp_kernel kernel)
 uint32_t bp_cuda_plan_launches(const bp_cuda_target *target, const bp_linked_op *op,
                                bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX])
 {
+    bool both;
+    return bp_cuda_plan_pair(target, op, NULL, launches, &both);
+}
+
+uint32_t bp_cuda_plan_pair(const bp_cuda_target *target, const bp_linked_op *op,
+                           const bp_linked_op *next, bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX],
+                           bool *both)
+{
     bp_dtype working = bp_kernel_working(bp_kernel_describe(op->kernel), op->dtypes);
-    bp_cuda_plan plan = {target, op, working, launches, 0, false};
+    bp_cuda_plan plan = {target, op, working, launches, 0, false, next, false};
+    *both = false;
     if (planners[op->kernel] == NULL || !types_fit(op, working)) {
         return BP_CUDA_UNSUPPORTED;
     }
     bool planned = planners[op->kernel](&plan) && !plan.unsupported;
+    *both = planned && plan.both;
     return planned ? plan.count : BP_CUDA_UNSUPPORTED;
 }
 
 const char *bp_cuda_plan_misses(const bp_cuda_target *target, const bp_linked_op *op)
 {
     const bp_dtype working = bp_kernel_working(bp_kernel_describe(op->kernel), op->dtypes);
-    const bp_cuda_plan plan = {target, op, working, NULL, 0, false};
+    const bp_cuda_plan plan = {target, op, working, NULL, 0, false, NULL, false};
     if (!target->hopper || working == BP_F32) {
         return NULL;
     }

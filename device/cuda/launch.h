@@ -134,6 +134,13 @@ uint16_t bp_cuda_module_choose(const bp_cuda_target *target, uint32_t family, bp
 uint32_t bp_cuda_plan_launches(const bp_cuda_target *target, const bp_linked_op *op,
                                bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX]);
 
+/* The same of an op and the one behind it in its program, which may be NULL: `both` says whether
+ * one launch makes both, a product with a narrow side and its scale in place. The bits are the
+ * same. */
+uint32_t bp_cuda_plan_pair(const bp_cuda_target *target, const bp_linked_op *op,
+                           const bp_linked_op *next, bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX],
+                           bool *both);
+
 /* Why a product or attention of 16-bit elements, or of weights in 4 or 8 bits, runs with the
  * kernels for every GPU although the target has kernels of its own: a static text of what it has.
  * NULL for all else. */

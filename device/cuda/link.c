@@ -89,12 +89,12 @@ static uint32_t link_poison(const cuda_context *context, const bp_linked_op *op,
 
 /* The launches of an op, their modules loaded: planned anew for each module that the driver does
  * not take. */
-static bp_status plan_op(cuda_context *context, const bp_linked_op *op,
-                         bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX], uint32_t *count)
+static bp_status plan_op(cuda_context *context, const bp_linked_op *op, const bp_linked_op *next,
+                         bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX], uint32_t *count, bool *both)
 {
     bool again = true;
     while (again) {
-        *count = bp_cuda_plan_launches(&context->target, op, launches);
+        *count = bp_cuda_plan_pair(&context->target, op, next, launches, both);
         if (*count == BP_CUDA_UNSUPPORTED) {
             return cuda_fail(context, BP_ERR_USAGE,
                              "no CUDA kernel serves these element types and shapes",
@@ -105,10 +105,12 @@ static bp_status plan_op(cuda_context *context, const bp_linked_op *op,
     return BP_OK;
 }
 
-static bp_status link_op(cuda_context *context, const bp_linked_op *op, bp_arena *memory,
-                         cuda_record *out, uint32_t *count)
+/* The records of an op, and of the one behind it where `both`. */
+static bp_status link_op(cuda_context *context, const bp_linked_op *op, const bp_linked_op *next,
+                         bp_arena *memory, cuda_record *out, uint32_t *count, bool *both)
 {
     bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
+    *both = false;
     if (op->kernel == BP_KERNEL_poison) {
         *count = link_poison(context, op, out);
         return BP_OK;
@@ -117,7 +119,7 @@ static bp_status link_op(cuda_context *context, const bp_linked_op *op, bp_arena
         *count = 1;
         return cuda_pending_link(context, op, memory, out);
     }
-    BP_TRY(plan_op(context, op, launches, count));
+    BP_TRY(plan_op(context, op, next, launches, count, both));
     BP_TRY(link_table(context, op, memory));
     for (uint32_t i = 0; i < *count; i++) {
         BP_TRY(link_launch(context, op, &launches[i], memory, &out[i]));
@@ -134,9 +136,11 @@ static bp_status link_program(cuda_context *context, const bp_linked_program *li
     BP_TRY(cuda_link_allocate(context, memory, most * sizeof(cuda_record), &records_memory));
     cuda_record *records = records_memory;
     uint32_t used = 0;
-    for (uint32_t i = 0; i < linked->count; i++) {
+    bool both = false;
+    for (uint32_t i = 0; i < linked->count; i += both ? 2 : 1) {
+        const bp_linked_op *op = &linked->ops[i], *next = i + 1 < linked->count ? op + 1 : NULL;
         uint32_t count;
-        BP_TRY(link_op(context, &linked->ops[i], memory, records + used, &count));
+        BP_TRY(link_op(context, op, next, memory, records + used, &count, &both));
         used += count;
     }
     program->records = records;

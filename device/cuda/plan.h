@@ -11,10 +11,12 @@
 typedef struct bp_cuda_plan {
     const bp_cuda_target *target;
     const bp_linked_op *op;
-    bp_dtype dtype;         /* its working type */
-    bp_cuda_launch *launch; /* where the next one goes */
-    uint32_t count;         /* launches so far */
-    bool unsupported;       /* no kernel serves these types */
+    bp_dtype dtype;           /* its working type */
+    bp_cuda_launch *launch;   /* where the next one goes */
+    uint32_t count;           /* launches so far */
+    bool unsupported;         /* no kernel serves these types */
+    const bp_linked_op *next; /* the op behind it; NULL: none, or it is not to be looked at */
+    bool both;                /* the launches make that one, too */
 } bp_cuda_plan;
 
 /* Plans the launches of one op; false when its shapes have no kernel. */

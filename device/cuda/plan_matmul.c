@@ -280,14 +280,39 @@ static void begin_hopper(bp_cuda_plan *plan, const matmul_shape *shape)
                         s->transpose_b != 0 ? s->k : s->n, s->ldb);
 }
 
+/* The factor of the op behind a product that multiplies all of c in place; 1: there is none. */
+static double factor_behind(const bp_cuda_plan *plan)
+{
+    const bp_matmul_scalars *s = plan->op->scalars;
+    const bp_linked_op *next = plan->next;
+    const uint32_t c = BP_CUDA_POSITION(matmul, c);
+    const uint64_t *offsets = plan->op->offsets;
+    const bool alone = s->accumulate == 0 && s->gelu == 0 && s->ldc == s->n &&
+                       offsets[BP_CUDA_POSITION(matmul, bias)] == BP_OFFSET_ABSENT &&
+                       offsets[BP_CUDA_POSITION(matmul, residual)] == BP_OFFSET_ABSENT &&
+                       offsets[BP_CUDA_POSITION(matmul, before)] == BP_OFFSET_ABSENT;
+    if (!alone || next == NULL || next->kernel != BP_KERNEL_scale || next->tuples != 1) {
+        return 1.0;
+    }
+    const bp_scale_scalars *scale = next->scalars;
+    const uint32_t y = BP_CUDA_POSITION(scale, y), x = BP_CUDA_POSITION(scale, x);
+    const bool same = next->offsets[y] == offsets[c] && next->offsets[x] == offsets[c] &&
+                      next->dtypes[y] == plan->op->dtypes[c] &&
+                      next->dtypes[x] == plan->op->dtypes[c] && scale->count == s->m * s->n;
+    return same ? scale->factor : 1.0;
+}
+
 static void plan_low(bp_cuda_plan *plan)
 {
+    const double factor = factor_behind(plan);
     const matmul_shape shape = {
         .depth = (uint64_t)((const bp_matmul_scalars *)plan->op->scalars)->k, .splits = 1};
     if (bp_cuda_begin(plan, BP_CUDA_FAMILY_matmul_low, BP_CUDA_FUNCTION_matmul_low,
                       low_blocks(plan->op->scalars), 1, LOW_THREADS)) {
         plan->launch[plan->count - 1].shared_bytes = LOW_SHARED;
         add_parameters(plan, &shape, false, 0);
+        bp_cuda_single(plan, (float)factor);
+        plan->both = factor != 1.0;
     }
 }
 

@@ -160,6 +160,7 @@ static bool quantised_whole(bp_cuda_plan *plan)
     quantised_dequantize(plan);
     bp_cuda_plan of = *plan;
     of.op = &product;
+    of.next = NULL;
     (void)bp_cuda_plan_matmul(&of);
     const bool one = plan->count == before + 1 && of.count == before + 2 && !of.unsupported;
     if (!one ||

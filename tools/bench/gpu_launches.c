@@ -52,7 +52,7 @@ static bp_spec spec_of(int argc, char **argv, const bp_preset *preset)
                     .loss_rows = number(argc, argv, "chunk", "0"),
                     .policy = {.kind = full ? BP_POLICY_FULL : BP_POLICY_NONE},
                     .lora = {.rank = number(argc, argv, "lora", "0"),
-                             .alpha = 16.0,
+                             .alpha = (double)number(argc, argv, "alpha", "16"),
                              .targets = everywhere,
                              .target_count = 1},
                     .quantised = form};
@@ -80,11 +80,13 @@ static void print_shape(const bp_op *op, const bp_graph *graph)
     }
 }
 
-static void print_op(const bp_graph *graph, const bp_op *op, const bp_linked_op *linked,
-                     const bp_cuda_target *target)
+/* Whether the launches make the op behind it, too. */
+static bool print_op(const bp_graph *graph, const bp_op *op, const bp_linked_op *linked,
+                     const bp_linked_op *next, const bp_cuda_target *target)
 {
+    bool both;
     bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
-    const uint32_t count = bp_cuda_plan_launches(target, linked, launches);
+    const uint32_t count = bp_cuda_plan_pair(target, linked, next, launches, &both);
     const bp_cost cost = bp_cost_op(graph, op);
     /* a matrix of codes is dequantized first */
     const uint32_t main_one = op->kernel == BP_KERNEL_matmul_quantised && count == 2 ? 1 : 0;
@@ -98,6 +100,7 @@ static void print_op(const bp_graph *graph, const bp_op *op, const bp_linked_op 
                i == main_one ? cost.bytes : 0.0);
         print_shape(op, graph);
     }
+    return both;
 }
 
 int main(int argc, char **argv)
@@ -133,9 +136,12 @@ int main(int argc, char **argv)
     printf(
         "# %llu bytes of arena\nop\tmodule\tkernel\tblocks\tthreads\tflops\tbytes\tshape\tafter\n",
         (unsigned long long)plan.report.arena_bytes);
-    for (uint32_t i = 0; i < graph->program_count[BP_PROGRAM_STEP]; i++) {
-        print_op(graph, &graph->ops[graph->program_first[BP_PROGRAM_STEP] + i],
-                 &link.programs[BP_PROGRAM_STEP].ops[i], &target);
+    const uint32_t ops = graph->program_count[BP_PROGRAM_STEP];
+    bool both = false;
+    for (uint32_t i = 0; i < ops; i += both ? 2 : 1) {
+        const bp_linked_op *op = &link.programs[BP_PROGRAM_STEP].ops[i];
+        both = print_op(graph, &graph->ops[graph->program_first[BP_PROGRAM_STEP] + i], op,
+                        i + 1 < ops ? op + 1 : NULL, &target);
     }
     free(linked);
     free(memory);

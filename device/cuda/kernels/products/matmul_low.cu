@@ -145,9 +145,10 @@ BP_DEVICE void low_put(float *part, float sum[BLOCKS][LOW / 8][4], bool turned)
     }
 }
 
-/* Four sums of a row of c: what the warps have of them, in order, and what follows. */
+/* Four sums of a row of c: what the warps have of them, in order, and what follows. A factor is
+ * that of an op of its own, whose operand is rounded. */
 BP_DEVICE void low_end(const bp_product *p, const float *parts, uint64_t wide0, uint32_t low0,
-                       bool turned)
+                       bool turned, float factor)
 {
     const uint32_t line = turned ? threadIdx.x / 16 : threadIdx.x / 4;
     const uint32_t four = turned ? threadIdx.x % 16 * 4 : threadIdx.x % 4 * 4;
@@ -167,20 +168,27 @@ BP_DEVICE void low_end(const bp_product *p, const float *parts, uint64_t wide0, 
         v[2] += other.z;
         v[3] += other.w;
     }
+    if (factor != 1.0f) {
+        bp_round4(bp_form_c(p), v);
+#pragma unroll
+        for (uint32_t e = 0; e < 4; e++) {
+            v[e] *= factor;
+        }
+    }
     bp_product_end(p, row, column, v, (p->flags & BP_ACCUMULATE) != 0);
 }
 
 /* All sums, 16 of the low side at a time: the next 16 take the place of those that are done, so
  * that the code is there once. */
 BP_DEVICE void low_finish(const bp_product *p, float *parts, uint64_t wide0, bool turned,
-                          uint32_t lows, float sum[BLOCKS][LOW / 8][4])
+                          uint32_t lows, float sum[BLOCKS][LOW / 8][4], float factor)
 {
 #pragma unroll 1
     for (uint32_t j = 0; j < lows; j++) {
         __syncthreads();
         low_put(parts + threadIdx.x / BP_WARP * PART, sum, turned);
         __syncthreads();
-        low_end(p, parts, wide0, 16 * j, turned);
+        low_end(p, parts, wide0, 16 * j, turned, factor);
 #pragma unroll
         for (uint32_t i = 0; i < BLOCKS * (LOW / 8 - 2) * 4; i++) {
             const uint32_t block = i / 4 % (LOW / 8 - 2);
@@ -189,7 +197,8 @@ BP_DEVICE void low_finish(const bp_product *p, float *parts, uint64_t wide0, boo
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1) bp_matmul_low(BP_PRODUCT_PARAMETERS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    bp_matmul_low(BP_PRODUCT_PARAMETERS, float factor)
 {
     extern __shared__ float4 memory[];
     if (m == 0) {
@@ -240,5 +249,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) bp_matmul_low(BP_PRODUC
         }
     }
     bp_copy_wait(0);
-    low_finish(p, (float *)memory, wide0, turned, lows, sum);
+    low_finish(p, (float *)memory, wide0, turned, lows, sum, factor);
 }

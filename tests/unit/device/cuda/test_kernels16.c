@@ -17,6 +17,8 @@
 #include "core/ops/quantised.h"
 #include "core/ir/step.h"
 #include "device/cuda/cuda.h"
+#include "device/cuda/launch.h"
+#include "device/cuda/target.h"
 #include "device/host/host.h"
 #include "tests/fixtures/fake_driver.h"
 #include "tests/fixtures/kernels/difference.h"
@@ -87,14 +89,12 @@ static void round_inputs(kernel_case *c, const trial *on, bool pack)
     }
 }
 
-/* Links and runs a case with one type for each slot; kernel_case_run knows floats only. */
-static void run_typed(kernel_case *c, kernel_device *on, const uint8_t *dtypes)
+/* Links and runs ops over a case's image. */
+static void run_ops(kernel_case *c, kernel_device *on, bp_linked_op *ops, uint32_t count)
 {
     const bp_kernel_info *info = bp_kernel_describe(c->kernel);
-    uint64_t table = bp_size_align(c->image_bytes, BP_ARENA_ALIGNMENT);
-    bp_linked_op op = {c->kernel, c->tuples, c->offsets, c->scalars, dtypes, table};
-    bp_linked_program program = {&op, 1};
-    uint64_t bytes = on->device->link_bytes(1, slots_of(c), c->tuples * info->scalar_count);
+    bp_linked_program program = {ops, count};
+    uint64_t bytes = on->device->link_bytes(count, slots_of(c), c->tuples * info->scalar_count);
     void *memory = malloc(bytes);
     assert_int_equal(on->device->upload(on->context, 0, c->image, c->image_bytes), BP_OK);
     assert_int_equal(on->device->link(on->context, 0, &program, memory, bytes), BP_OK);
@@ -102,6 +102,14 @@ static void run_typed(kernel_case *c, kernel_device *on, const uint8_t *dtypes)
     assert_int_equal(on->device->wait(on->context), BP_OK);
     assert_int_equal(on->device->download(on->context, 0, c->image, c->image_bytes), BP_OK);
     free(memory);
+}
+
+/* A case with one type for each slot; kernel_case_run knows floats only. */
+static void run_typed(kernel_case *c, kernel_device *on, const uint8_t *dtypes)
+{
+    uint64_t table = bp_size_align(c->image_bytes, BP_ARENA_ALIGNMENT);
+    bp_linked_op op = {c->kernel, c->tuples, c->offsets, c->scalars, dtypes, table};
+    run_ops(c, on, &op, 1);
 }
 
 static void run_16(kernel_case *c, const trial *on)
@@ -316,6 +324,69 @@ static void gradients_stay_finite(const kernel_case *forward, const trial *on)
     kernel_case_free(&c);
 }
 
+#define NO_BEFORE   (UINT32_C(1) << OPERAND(matmul, before))
+#define NO_BIAS     (UINT32_C(1) << OPERAND(matmul, bias))
+#define NO_RESIDUAL (UINT32_C(1) << OPERAND(matmul, residual))
+
+/* A product with a narrow side, and its scale in place, are one launch with the bits of two. */
+static void scale_after(bp_dtype dtype, const bp_matmul_scalars *s, double factor)
+{
+    const trial on = {dtype, MIX_ALL, false};
+    const bp_cuda_target target = bp_cuda_target_of(bp_cuda_target_find("sm_80"), false);
+    bp_cuda_launch launches[BP_CUDA_LAUNCHES_MAX];
+    uint8_t dtypes[BP_OPERANDS_MAX];
+    bool both;
+    kernel_case one, two;
+    memset(dtypes, (int)dtype, sizeof dtypes);
+    kernel_shaped_case(&one, &bp_device_cuda, BP_KERNEL_matmul, s,
+                       NO_BEFORE | NO_BIAS | NO_RESIDUAL, 1);
+    kernel_shaped_case(&two, &bp_device_cuda, BP_KERNEL_matmul, s,
+                       NO_BEFORE | NO_BIAS | NO_RESIDUAL, 1);
+    round_inputs(&one, &on, true);
+    round_inputs(&two, &on, true);
+    const uint64_t c = one.offsets[OPERAND(matmul, c)], places[] = {c, c};
+    const bp_scale_scalars scale = {.count = s->m * s->n, .factor = factor};
+    bp_linked_op ops[] = {
+        {BP_KERNEL_matmul, 1, one.offsets, s, dtypes, BP_OFFSET_ABSENT},
+        {BP_KERNEL_scale, 1, places, &scale, dtypes, BP_OFFSET_ABSENT},
+    };
+    assert_int_equal(bp_cuda_plan_pair(&target, &ops[0], &ops[1], launches, &both), 1);
+    assert_true(both);
+    run_ops(&one, &cuda, ops, 2);
+    run_ops(&two, &cuda, &ops[0], 1);
+    run_ops(&two, &cuda, &ops[1], 1);
+    assert_true(kernel_case_same(&one, two.image, "two launches'"));
+    bp_scale_scalars fewer = scale; /* others are ops of their own */
+    fewer.count--;
+    ops[1].scalars = &fewer;
+    (void)bp_cuda_plan_pair(&target, &ops[0], &ops[1], launches, &both);
+    assert_false(both);
+    const uint64_t elsewhere[] = {c + 64, c};
+    ops[1].scalars = &scale;
+    ops[1].offsets = elsewhere;
+    (void)bp_cuda_plan_pair(&target, &ops[0], &ops[1], launches, &both);
+    assert_false(both);
+    bp_matmul_scalars adds = *s;
+    adds.accumulate = 1;
+    ops[0].scalars = &adds;
+    ops[1].offsets = places;
+    (void)bp_cuda_plan_pair(&target, &ops[0], &ops[1], launches, &both);
+    assert_false(both);
+    kernel_case_free(&one);
+    kernel_case_free(&two);
+}
+
+/* verifies device-10.ca2f */
+static void scales_are_folded(void **state)
+{
+    static const bp_matmul_scalars down = {130, 16, 264, 264, 264, 16, 0, 1, 0, 0};
+    static const bp_matmul_scalars turned = {9, 130, 300, 300, 300, 130, 0, 1, 0, 0};
+    (void)state;
+    scale_after(BP_BF16, &down, 1.7);
+    scale_after(BP_F16, &down, 2.0);
+    scale_after(BP_BF16, &turned, -0.3);
+}
+
 /* Attention over values that are all 1 gives 1, whatever its scores: also where exponents are too
  * large to be exact, and where a larger product is a smaller score. */
 static void weights_sum_to_one(bp_dtype dtype, double scale)
@@ -355,10 +426,6 @@ static void attention_of_any_scale(void **state)
         weights_sum_to_one(i % 2 == 0 ? BP_BF16 : BP_F16, scales[i]);
     }
 }
-
-#define NO_BEFORE   (UINT32_C(1) << OPERAND(matmul, before))
-#define NO_BIAS     (UINT32_C(1) << OPERAND(matmul, bias))
-#define NO_RESIDUAL (UINT32_C(1) << OPERAND(matmul, residual))
 
 /* Products that the random shapes do not reach: tiles of 128 in all transpositions, with rows that
  * are aligned and rows that are not, and splits with what follows them. */
@@ -720,6 +787,7 @@ ROWS
     const struct CMUnitTest tests[] = {
 #define X(kernel) TEST(kernel, BP_BF16) TEST(kernel, BP_F16)
         ROWS cmocka_unit_test_setup_teardown(products_bf16, open_devices, close_devices),
+        cmocka_unit_test_setup_teardown(scales_are_folded, open_devices, close_devices),
         cmocka_unit_test_setup_teardown(attention_of_any_scale, open_devices, close_devices),
         cmocka_unit_test_setup_teardown(products_f16, open_devices, close_devices),
         cmocka_unit_test_setup_teardown(tall_sums_16, open_devices, close_devices),
