@@ -175,7 +175,7 @@ BP_DEVICE void low_end(const bp_product *p, const float *parts, uint64_t wide0, 
             v[e] *= factor;
         }
     }
-    bp_product_end(p, row, column, v, (p->flags & BP_ACCUMULATE) != 0);
+    bp_product_finish(p, row, column, v, (p->flags & BP_ACCUMULATE) != 0);
 }
 
 /* All sums, 16 of the low side at a time: the next 16 take the place of those that are done, so

@@ -442,6 +442,7 @@ static const struct {
     /* a narrow side: an adapter's products, forward and backward, and few rows */
     {NO_BEFORE | NO_BIAS | NO_RESIDUAL, {130, 16, 264, 264, 264, 16, 0, 1, 0, 0}},
     {NO_BEFORE | NO_BIAS | NO_RESIDUAL, {135, 24, 700, 704, 24, 24, 0, 0, 0, 0}},
+    {NO_BEFORE | NO_BIAS | NO_RESIDUAL, {70, 62, 300, 304, 64, 64, 0, 0, 0, 0}},
     {NO_BEFORE | NO_BIAS | NO_RESIDUAL, {16, 200, 1000, 16, 200, 200, 1, 0, 1, 0}},
     {NO_BEFORE | NO_BIAS | NO_RESIDUAL, {200, 8, 1150, 200, 8, 8, 1, 0, 1, 0}},
     {0, {61, 271, 385, 385, 272, 272, 0, 0, 0, 1}},
