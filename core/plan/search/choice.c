@@ -227,7 +227,7 @@ static choice_least choice_try_least(const bp_fit_request *given, const bp_lende
         found.fits = !found.unknown && bp_choice_try(&least, &none, true, memory, trial);
         const uint64_t bytes = trial->fit.best.arena_bytes;
         found.near = found.near || bytes <= least.budget + least.budget / CHOICE_NEAR;
-        if (found.unknown || found.fits || trial->fit.fixed_bytes > least.budget) {
+        if (found.unknown || found.fits || trial->fit.floor_bytes > least.budget) {
             break; /* the last whatever the policy */
         }
     }

@@ -107,6 +107,17 @@ uint64_t fit_fixed_bytes(const fit_search *s)
     return bytes + bp_size_align(losses, bp_graph_alignment(graph));
 }
 
+/* Bytes that no policy needs less than, as far as the candidate planned last says: those that live
+ * all the time; and of one that keeps the inputs of stages alone, those at its peak that are none
+ * of these, since every policy goes through the stage of that op with as much. */
+static uint64_t fit_floor(const fit_search *s)
+{
+    const bp_report *report = &s->candidate->report;
+    const uint64_t fixed = fit_fixed_bytes(s);
+    const uint64_t apart = report->lower_bound_bytes - report->class_peak[BP_CLASS_CHECKPOINT];
+    return s->candidate->spec.policy.kind == BP_POLICY_FULL && apart > fixed ? apart : fixed;
+}
+
 /* Whether it matters how well a candidate can be laid out: not where its bound is beyond the limit,
  * nor where it is slower than the best one and its bound leaves no doubt that it fits, or another
  * that fits is between the two. */
@@ -150,8 +161,9 @@ static bp_status fit_plan_as(fit_search *s, const bp_spec *spec, bool bounded, b
                         .arena_bytes = s->candidate->report.arena_bytes,
                         .seconds = step_seconds(s->candidate, &s->request->rates)};
     out->fits = s->request->budget == 0 || out->arena_bytes <= s->request->budget;
-    uint64_t fixed = fit_fixed_bytes(s);
+    const uint64_t fixed = fit_fixed_bytes(s), floor = fit_floor(s);
     s->fit->fixed_bytes = fixed < s->fit->fixed_bytes ? fixed : s->fit->fixed_bytes;
+    s->fit->floor_bytes = floor < s->fit->floor_bytes ? floor : s->fit->floor_bytes;
     return BP_OK;
 }
 
@@ -340,23 +352,49 @@ static bool fit_is_near(const fit_search *s, const bp_fit_try *candidate)
     return !fit_is_far(s, candidate->arena_bytes);
 }
 
-/* Whether some policy may fit at this micro-batch and chunk, of which one has been planned: those
- * that need the fewest slots are planned to find out, and entered where nothing else will be. */
-static bp_status has_hope(fit_search *s, const bp_spec *base, bool *hope)
+/* Whether what does not fit is shown: of the smallest micro-batch, where the answer is not only
+ * whether something fits. */
+static bool fit_shows(const fit_search *s)
+{
+    return !s->smaller && !s->request->first && !s->request->bounds;
+}
+
+/* Plans the policies that need the fewest slots: both of what is shown, else until one is near the
+ * budget. */
+static bp_status plan_least(fit_search *s, const bp_spec *base)
 {
     static const bp_policy_kind kinds[] = {BP_POLICY_FULL, BP_POLICY_MEMORY_POOR};
-    /* what does not fit */
-    const bool shown = !s->smaller && !s->request->first && !s->request->bounds;
-    s->hoped_count = 0;
-    *hope = shown;
-    while (!*hope && s->hoped_count < 2 && fit_fixed_bytes(s) <= s->request->budget &&
-           !too_long(s, base, kinds[s->hoped_count])) {
+    bool more = fit_shows(s) || fit_fixed_bytes(s) <= s->request->budget;
+    while (more && s->hoped_count < 2 && !too_long(s, base, kinds[s->hoped_count])) {
         bp_spec spec = *base;
         bp_fit_try *least = &s->hoped[s->hoped_count];
-        spec.policy = (bp_policy){.kind = kinds[s->hoped_count]};
+        spec.policy = (bp_policy){.kind = kinds[s->hoped_count++]};
         BP_TRY(fit_plan_as(s, &spec, s->request->budget > 0, least));
-        *hope = fit_is_near(s, least);
-        s->hoped_count++;
+        more = fit_shows(s) || !fit_is_near(s, least);
+    }
+    return BP_OK;
+}
+
+/* Whether all policies of a longer chunk of the micro-batch were far from fitting. */
+static bool chunk_was_far(const fit_search *s, const bp_spec *base)
+{
+    return s->far[0].batch == base->batch && s->far[0].sequence_chunk == base->sequence_chunk;
+}
+
+/* Whether some policy may fit at this micro-batch and chunk, of which one has been planned: those
+ * that need the fewest slots are planned to find out, and entered where nothing else will be. What
+ * does not fit is shown, but of no chunk in which these need as much as in a longer one. */
+static bp_status has_hope(fit_search *s, const bp_spec *base, bool *hope)
+{
+    s->hoped_count = 0;
+    *hope = fit_shows(s) && !chunk_was_far(s, base);
+    if (*hope) {
+        return BP_OK;
+    }
+    BP_TRY(plan_least(s, base));
+    for (uint32_t i = 0; i < s->hoped_count; i++) {
+        *hope = *hope || (fit_shows(s) ? s->hoped[i].arena_bytes < s->far[i].arena_bytes
+                                       : fit_is_near(s, &s->hoped[i]));
     }
     *hope = *hope || (!s->smaller && s->hoped_count == 1);
     for (uint32_t i = 0; i < s->hoped_count && !*hope; i++) {
@@ -452,16 +490,16 @@ static bool chain_is_slower(fit_search *s, const bp_spec *base, const chain_shap
            bound > best->seconds;
 }
 
-/* Whether a policy with a name is worth a plan. What keeps more than the inputs of stages is not
- * where these alone do not fit, nor what keeps more than a set that needs far too much; others are
- * not where keeping the inputs of stages is slower than what fits. What does not fit is shown of
- * the smallest micro-batch all the same. */
+/* Whether a policy with a name is worth a plan. What keeps more than a set that needs far too much
+ * is not. Where only what fits is of interest, nor is what keeps more than the inputs of stages
+ * where these alone do not fit, nor what keeps some inputs where keeping all is slower than what
+ * fits. */
 static bool named_may_win(const fit_search *s, const bp_policy *policy, uint64_t least_selective)
 {
     const bp_fit_try *full = &s->hoped[0], *best = &s->fit->best;
     const bool quiet = s->smaller || s->request->first;
     if (!quiet || s->hoped_count == 0) {
-        return true;
+        return policy->kind != BP_POLICY_SELECTIVE || !fit_is_far(s, least_selective);
     }
     switch (policy->kind) {
     case BP_POLICY_SELECTIVE:
@@ -502,12 +540,15 @@ static bp_status try_recomputing(fit_search *s, const bp_spec *base)
         shape.fixed = fit_fixed_bytes(s);
         least = candidate.arena_bytes < least ? candidate.arena_bytes : least;
         selective = i == 1 ? candidate.arena_bytes : selective; /* that keeps least */
+        s->far[0] = fit_named[i].kind == BP_POLICY_FULL ? candidate : s->far[0];
+        s->far[1] = fit_named[i].kind == BP_POLICY_MEMORY_POOR ? candidate : s->far[1];
         shape.full_seconds =
             fit_named[i].kind == BP_POLICY_FULL ? candidate.seconds : shape.full_seconds;
     }
     if (poor && fit_is_far(s, least)) {
         return BP_OK;
     }
+    s->far[0].batch = 0;
     BP_TRY(fit_measure(s, base, false));
     if (chain_is_slower(s, base, &shape)) {
         return BP_OK;
@@ -601,13 +642,60 @@ static bp_status sequence_chunk_matters(fit_search *s, const bp_spec *base, uint
     return BP_OK;
 }
 
+/* Whether no policy fits at these shapes, by the bound of the one that keeps the inputs of stages
+ * alone, which is entered then. */
+static bp_status shape_has_no_hope(fit_search *s, const bp_spec *shape, bool *none)
+{
+    const bp_report_wish wish = s->wish;
+    bp_spec spec = *shape;
+    bp_fit_try plan;
+    spec.policy = (bp_policy){.kind = BP_POLICY_FULL};
+    s->wish = (bp_report_wish){.limit = 1};
+    const bp_status status = fit_plan(s, &spec, &plan);
+    s->wish = wish;
+    BP_TRY(status);
+    *none = fit_floor(s) > s->request->budget;
+    if (*none) {
+        enter(s, &plan);
+    }
+    return BP_OK;
+}
+
+/* Whether no policy fits at a micro-batch in the shortest chunk of the loss: known of one plan, or
+ * of two where the sequence may be in chunks, instead of some for each chunk. Not asked where what
+ * does not fit is shown. */
+static bp_status batch_has_no_hope(fit_search *s, const bp_spec *base, bool *none)
+{
+    const bp_fit_request *request = s->request;
+    bp_spec spec = *base;
+    uint32_t steps = 0;
+    *none = request->free_policy && request->free_chunk && request->budget > 0 &&
+            !s->fit->best.fits && !fit_shows(s);
+    spec.loss_rows = 0;
+    spec.loss_rows = bp_spec_loss_rows(&spec);
+    spec.loss_rows = spec.loss_rows < FIT_CHUNK_LEAST ? spec.loss_rows : FIT_CHUNK_LEAST;
+    while (request->free_sequence_chunk && bp_fit_sequence_chunk(base, steps + 1) > 0) {
+        steps++;
+    }
+    BP_TRY(*none ? shape_has_no_hope(s, &spec, none) : BP_OK);
+    if (*none && steps > 0) {
+        spec.sequence_chunk = bp_fit_sequence_chunk(base, steps);
+        BP_TRY(shape_has_no_hope(s, &spec, none));
+    }
+    return BP_OK;
+}
+
 /* One micro-batch, whole and then in ever shorter chunks, which compute more again and need fewer
  * bytes; the shortest is tried in any case while nothing fits. Keeping everything of chunks keeps
  * less than all, and ends no search. */
 static bp_status try_sequence_chunks(fit_search *s, bp_spec *base, bool *whole)
 {
     uint64_t before = UINT64_MAX;
-    bool matters = false, kept = false;
+    bool matters = false, kept = false, none = false;
+    BP_TRY(batch_has_no_hope(s, base, &none));
+    if (none) {
+        return BP_OK;
+    }
     BP_TRY(try_chunks(s, base, whole));
     if (*whole || enough(s) || !s->request->free_sequence_chunk ||
         bp_fit_sequence_chunk(base, 1) == 0) {
@@ -783,7 +871,7 @@ bp_status bp_fit_run(const bp_fit_request *request, void *memory, uint64_t bytes
                      bp_error *error)
 {
     fit_search s = {.request = request, .fit = fit, .error = error};
-    *fit = (bp_fit){.fixed_bytes = UINT64_MAX};
+    *fit = (bp_fit){.fixed_bytes = UINT64_MAX, .floor_bytes = UINT64_MAX};
     BP_TRY(bp_spec_check(&request->spec, error));
     BP_TRY(fit_search_init(&s, memory, bytes));
     s.wish = fit_wish(request);

@@ -50,8 +50,11 @@ typedef struct bp_fit {
      * kept, with gradient release, offload and ranks, and where the policy was given or the first
      * that fits will do. */
     double bound_seconds;
-    uint64_t
-        fixed_bytes; /* the fewest that live all the time in any candidate, whatever its policy */
+    /* The fewest that live all the time in any candidate, whatever its policy; and the least of
+     * what candidates show that no policy needs less than: these bytes, and of one that keeps the
+     * inputs of stages alone those at its peak that are no checkpoint. */
+    uint64_t fixed_bytes;
+    uint64_t floor_bytes;
     bp_action *actions; /* the schedule of best when it came from the dynamic programme */
     uint32_t action_count;
     bp_spec spec; /* the request's with best filled in; refers to `actions` */
