@@ -14,14 +14,16 @@ typedef struct verifier {
     const bp_device_options *options;
     bp_written *written; /* of each buffer */
     bp_copies_row *copies;
+    bp_pending_rows pending;
     uint32_t program; /* being checked */
     uint32_t list;    /* number of the op being checked, from 1 on */
 } verifier;
 
-static void verify_take(verifier *check, uint32_t buffers, bp_arena *memory)
+static void verify_take(verifier *check, const bp_graph_limits *used, bp_arena *memory)
 {
-    check->written = bp_arena_take(memory, buffers, sizeof *check->written);
-    check->copies = bp_verify_copies_take(memory, buffers);
+    check->written = bp_arena_take(memory, used->buffers, sizeof *check->written);
+    check->copies = bp_verify_copies_take(memory, used->buffers);
+    check->pending = bp_verify_pending_take(memory, used);
 }
 
 /* What a plan is checked in (verify_plan.c) is less: three numbers of each buffer. */
@@ -30,7 +32,7 @@ uint64_t bp_verify_scratch(const bp_graph *graph)
     verifier check;
     bp_arena count;
     bp_arena_count(&count);
-    verify_take(&check, graph->used.buffers, &count);
+    verify_take(&check, &graph->used, &count);
     return bp_arena_counted(&count);
 }
 
@@ -454,7 +456,7 @@ bp_status bp_verify(const bp_graph *graph, const bp_device *device,
     bp_arena memory;
     verifier check = {.graph = graph, .device = device, .options = options};
     bp_arena_init(&memory, scratch, (size_t)bytes);
-    verify_take(&check, graph->used.buffers, &memory);
+    verify_take(&check, &graph->used, &memory);
     for (uint32_t i = 0; i < graph->used.buffers; i++) {
         check.written[i].list = 0;
     }
@@ -473,7 +475,7 @@ bp_status bp_verify(const bp_graph *graph, const bp_device *device,
             }
         }
         BP_TRY(verify_exit(&check));
-        BP_TRY(bp_verify_pending(graph, program));
+        BP_TRY(bp_verify_pending(graph, program, &check.pending));
         BP_TRY(bp_verify_copies(graph, program, check.copies));
     }
     return BP_OK;

@@ -1,14 +1,63 @@
 /* SPDX-License-Identifier: MIT */
 /* Asynchronous work: that what an op began is left alone until another op has waited for it.
  *
- * A begin is followed to its wait, and every op in between is held against it; what an op touches
- * is known as exactly as elsewhere in the verifier (core/ir/written.h), workspaces excepted,
- * which count to the end of their buffer. */
+ * Ops are walked in order, and each is held against the work in flight that names one of its
+ * buffers, which rings of each buffer list; what an op touches is known as exactly as elsewhere in
+ * the verifier (core/ir/written.h), workspaces excepted, which count to the end of their buffer. */
 #include "core/ir/verify/verify_pending.h"
+
+#include <string.h>
 
 #include "core/ir/written.h"
 
+#define PENDING_NONE UINT32_MAX
+
 static const char where[] = "verify";
+
+typedef enum pending_side { PENDING_TO, PENDING_FROM, PENDING_BESIDE, PENDING_SIDES } pending_side;
+
+/* Work that was begun, by its request. */
+struct bp_pending_row {
+    uint32_t op;                  /* that began it; PENDING_NONE: it was waited for */
+    uint32_t next[PENDING_SIDES]; /* in the ring of its target, its source, and what is beside */
+};
+
+bp_pending_rows bp_verify_pending_take(bp_arena *memory, const bp_graph_limits *used)
+{
+    bp_pending_rows rows = {.most = used->ops / 2};
+    rows.begun = bp_arena_take(memory, (uint64_t)rows.most + 1, sizeof *rows.begun);
+    for (uint32_t side = 0; side < PENDING_SIDES; side++) {
+        rows.newest[side] = bp_arena_take(memory, used->buffers, sizeof *rows.newest[side]);
+    }
+    return rows;
+}
+
+/* Each ring goes from the newest to the oldest, which is waited for first. */
+static void pending_add(const bp_pending_rows *rows, uint32_t side, uint32_t buffer,
+                        uint32_t request)
+{
+    uint32_t *newest = &rows->newest[side][buffer];
+    uint32_t *next = &rows->begun[request].next[side];
+    *next = request;
+    if (*newest != PENDING_NONE) {
+        *next = rows->begun[*newest].next[side];
+        rows->begun[*newest].next[side] = request;
+    }
+    *newest = request;
+}
+
+static void pending_remove(const bp_pending_rows *rows, uint32_t side, uint32_t buffer,
+                           uint32_t request)
+{
+    uint32_t *newest = &rows->newest[side][buffer];
+    const uint32_t next = rows->begun[request].next[side];
+    uint32_t at = *newest;
+    while (rows->begun[at].next[side] != request) {
+        at = rows->begun[at].next[side];
+    }
+    rows->begun[at].next[side] = next;
+    *newest = at == request ? PENDING_NONE : *newest == request ? at : *newest;
+}
 
 /* One operand of one tuple, with its bytes. */
 typedef struct pending_operand {
@@ -93,21 +142,6 @@ static bool pending_shares_page(const bp_graph *graph, const pending_operand *a,
     return one.first < other.end && other.first < one.end;
 }
 
-/* Whether a tuple names a buffer of the work at all: hardly any op does, and extents cost far more
- * than this to compute. */
-static bool pending_names(const pending *f, const bp_op *op, uint32_t tuple)
-{
-    const uint32_t count = bp_kernel_describe(op->kernel)->operand_count;
-    const bp_ref *refs = f->graph->refs + op->operand + (size_t)tuple * count;
-    for (uint32_t i = 0; i < count; i++) {
-        if (refs[i].buffer == f->to.buffer || refs[i].buffer == f->from.buffer ||
-            (f->beside.there && refs[i].buffer == f->beside.buffer)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The pages from an operand's first to past its last byte: what it shares pages with. */
 static bp_span pending_pages(const pending_operand *a)
 {
@@ -138,30 +172,75 @@ static bool pending_apart(const pending *f, const bp_op *op)
     return s->rows > 0;
 }
 
-/* Holds an op between begin and wait against the work in flight. */
-static bp_status pending_check(const pending *f, const bp_op *op)
+/* Holds a tuple of an op between begin and wait against the work in flight. */
+static bp_status pending_check(const pending *f, const bp_op *op, uint32_t tuple)
 {
     pending_operand operands[BP_OPERANDS_MAX];
-    for (uint32_t tuple = 0; tuple < op->tuples; tuple++) {
-        if (!pending_names(f, op, tuple) || pending_apart(f, op)) {
-            continue;
+    if (pending_apart(f, op)) {
+        return BP_OK;
+    }
+    uint32_t count = pending_operands(f->graph, op, tuple, operands);
+    for (uint32_t i = 0; i < count; i++) {
+        if (pending_touches(&operands[i], &f->to)) {
+            return pending_refuse(f->graph, op, "the target of work in flight is touched");
         }
-        uint32_t count = pending_operands(f->graph, op, tuple, operands);
-        for (uint32_t i = 0; i < count; i++) {
-            if (pending_touches(&operands[i], &f->to)) {
-                return pending_refuse(f->graph, op, "the target of work in flight is touched");
-            }
-            const bool reads = operands[i].access == BP_ACCESS_READ;
-            if (!reads && pending_touches(&operands[i], &f->from)) {
-                return pending_refuse(f->graph, op, "the source of work in flight is written");
-            }
-            if (!reads && f->beside.there && pending_touches(&operands[i], &f->beside)) {
-                return pending_refuse(f->graph, op, "what work in flight reads beside is written");
-            }
-            if (pending_shares_page(f->graph, &operands[i], reads ? &f->to : &f->from)) {
-                return pending_refuse(f->graph, op,
-                                      "a page of storage is read and written at one time");
-            }
+        const bool reads = operands[i].access == BP_ACCESS_READ;
+        if (!reads && pending_touches(&operands[i], &f->from)) {
+            return pending_refuse(f->graph, op, "the source of work in flight is written");
+        }
+        if (!reads && f->beside.there && pending_touches(&operands[i], &f->beside)) {
+            return pending_refuse(f->graph, op, "what work in flight reads beside is written");
+        }
+        if (pending_shares_page(f->graph, &operands[i], reads ? &f->to : &f->from)) {
+            return pending_refuse(f->graph, op,
+                                  "a page of storage is read and written at one time");
+        }
+    }
+    return BP_OK;
+}
+
+static pending pending_of(const bp_graph *graph, uint32_t begin)
+{
+    pending f = {.graph = graph, .op = &graph->ops[begin]};
+    pending_operand operands[BP_OPERANDS_MAX];
+    (void)pending_operands(graph, f.op, 0, operands);
+    f.to = operands[0];
+    f.from = operands[1];
+    f.beside.there = false;
+    if (f.op->kernel == BP_KERNEL_experts_begin) { /* runs of rows, which ops write */
+        f.beside = operands[2];
+    }
+    f.pages[0] = pending_pages(&f.to);
+    f.pages[1] = pending_pages(&f.from);
+    return f;
+}
+
+/* Holds a tuple against the work in flight in the ring of one of its buffers. */
+static bp_status pending_ring(const bp_graph *graph, const bp_pending_rows *rows, uint32_t side,
+                              uint32_t buffer, const bp_op *op, uint32_t tuple)
+{
+    const uint32_t newest = rows->newest[side][buffer];
+    uint32_t at = newest;
+    while (at != PENDING_NONE) {
+        const pending f = pending_of(graph, rows->begun[at].op);
+        BP_TRY(pending_check(&f, op, tuple));
+        at = rows->begun[at].next[side];
+        at = at == newest ? PENDING_NONE : at;
+    }
+    return BP_OK;
+}
+
+/* Holds an op against all work in flight that names one of its buffers. What a copy reads meets
+ * nothing but targets: of one offloaded tensor many parts are on their way at a time. */
+static bp_status pending_hold(const bp_graph *graph, const bp_pending_rows *rows, const bp_op *op)
+{
+    const uint32_t count = bp_kernel_describe(op->kernel)->operand_count;
+    const bool copies = op->kernel == BP_KERNEL_copy_begin || op->kernel == BP_KERNEL_copy_wait;
+    for (uint32_t i = 0; i < op->tuples * count; i++) {
+        const uint32_t buffer = graph->refs[op->operand + i].buffer;
+        const uint32_t sides = copies && i > 0 ? PENDING_FROM : PENDING_SIDES;
+        for (uint32_t side = 0; side < sides; side++) {
+            BP_TRY(pending_ring(graph, rows, side, buffer, op, i / count));
         }
     }
     return BP_OK;
@@ -182,22 +261,12 @@ static bp_status pending_end(const pending *f, const bp_op *wait)
     return BP_OK;
 }
 
-static bool pending_waits_for(const bp_graph *graph, const bp_op *op, int64_t request)
-{
-    return bp_kernel_describe(op->kernel)->pending == BP_PENDING_WAIT &&
-           pending_request(graph, op) == request;
-}
-
-/* What is read beside the source has to stay as it is until the work ends: runs of rows, which ops
- * write, are held against those between; all else is the host's. */
-static bp_status pending_beside(pending *f, const pending_operand *operands)
+/* What is read beside the source has to stay as it is until the work ends: runs of rows are held
+ * against the ops between; all else is the host's. */
+static bp_status pending_beside(const pending *f)
 {
     const bp_kernel_info *info = bp_kernel_describe(f->op->kernel);
-    if (f->op->kernel == BP_KERNEL_experts_begin) {
-        f->beside = operands[2];
-        return BP_OK;
-    }
-    for (uint32_t i = 2; i < info->operand_count; i++) {
+    for (uint32_t i = 2; !f->beside.there && i < info->operand_count; i++) {
         const bp_ref ref = f->graph->refs[f->op->operand + i];
         if (!f->graph->buffers[ref.buffer].filled) {
             return pending_refuse(f->graph, f->op, "work in flight reads what an op may write");
@@ -232,42 +301,53 @@ static bp_status pending_pieces(const bp_graph *graph, const bp_op *op)
                : pending_refuse(graph, op, "pieces are not one behind the other the whole");
 }
 
-/* Follows the work that op number `begin` begins to its wait, before op number `end`. */
-static bp_status pending_follow(const bp_graph *graph, uint32_t begin, uint32_t end)
+/* An op begins work; requests count such ops. */
+static bp_status pending_begin(const bp_graph *graph, const bp_pending_rows *rows, uint32_t at,
+                               uint32_t *begun)
 {
-    pending f = {.graph = graph, .op = &graph->ops[begin]};
-    pending_operand operands[BP_OPERANDS_MAX];
-    (void)pending_operands(graph, f.op, 0, operands);
-    f.to = operands[0];
-    f.from = operands[1];
-    f.pages[0] = pending_pages(&f.to);
-    f.pages[1] = pending_pages(&f.from);
-    BP_TRY(pending_beside(&f, operands));
-    for (uint32_t i = begin + 1; i < end; i++) {
-        const bp_op *op = &graph->ops[i];
-        if (pending_waits_for(graph, op, pending_request(graph, f.op))) {
-            return pending_end(&f, op);
-        }
-        BP_TRY(pending_check(&f, op));
+    const bp_op *op = &graph->ops[at];
+    const pending f = pending_of(graph, at);
+    if (pending_request(graph, op) != *begun) {
+        return pending_refuse(graph, op, "a request is not the number of begins before it");
     }
-    return pending_refuse(graph, f.op, "nothing waits for what an op began");
+    BP_TRY(bp_fabric_has_pieces(op->kernel) ? pending_pieces(graph, op) : BP_OK);
+    BP_TRY(pending_beside(&f));
+    BP_TRY(pending_hold(graph, rows, op));
+    if (*begun > rows->most) { /* half of all ops wait at most */
+        return pending_refuse(graph, op, "nothing waits for what an op began");
+    }
+    rows->begun[*begun].op = at;
+    pending_add(rows, PENDING_TO, f.to.buffer, *begun);
+    pending_add(rows, PENDING_FROM, f.from.buffer, *begun);
+    if (f.beside.there) {
+        pending_add(rows, PENDING_BESIDE, f.beside.buffer, *begun);
+    }
+    ++*begun;
+    return BP_OK;
 }
 
 /* A wait has one begin before it and no other wait between them. */
-static bp_status pending_origin(const bp_graph *graph, uint32_t first, uint32_t wait)
+static bp_status pending_wait(const bp_graph *graph, const bp_pending_rows *rows, uint32_t at,
+                              uint32_t begun)
 {
-    const bp_op *op = &graph->ops[wait];
-    int64_t request = pending_request(graph, op);
-    for (uint32_t i = wait; i-- > first;) {
-        const bp_op *before = &graph->ops[i];
-        bp_pending kind = bp_kernel_describe(before->kernel)->pending;
-        if (kind == BP_PENDING_NONE || pending_request(graph, before) != request) {
-            continue;
-        }
-        return kind == BP_PENDING_BEGIN ? BP_OK
-                                        : pending_refuse(graph, op, "an op waits a second time");
+    const bp_op *op = &graph->ops[at];
+    const int64_t request = pending_request(graph, op);
+    if (request < 0 || request >= begun) {
+        return pending_refuse(graph, op, "an op waits for what was not begun");
     }
-    return pending_refuse(graph, op, "an op waits for what was not begun");
+    bp_pending_row *row = &rows->begun[request];
+    if (row->op == PENDING_NONE) {
+        return pending_refuse(graph, op, "an op waits a second time");
+    }
+    const pending f = pending_of(graph, row->op);
+    BP_TRY(pending_end(&f, op));
+    pending_remove(rows, PENDING_TO, f.to.buffer, (uint32_t)request);
+    pending_remove(rows, PENDING_FROM, f.from.buffer, (uint32_t)request);
+    if (f.beside.there) {
+        pending_remove(rows, PENDING_BESIDE, f.beside.buffer, (uint32_t)request);
+    }
+    row->op = PENDING_NONE;
+    return pending_hold(graph, rows, op);
 }
 
 /* What computes reaches the device arena only, or reads in place what nobody writes. That it does
@@ -286,31 +366,33 @@ static bp_status pending_spaces(const bp_graph *graph, const bp_op *op)
     return BP_OK;
 }
 
-bp_status bp_verify_pending(const bp_graph *graph, uint32_t program)
+bp_status bp_verify_pending(const bp_graph *graph, uint32_t program, bp_pending_rows *rows)
 {
     uint32_t first = graph->program_first[program];
     uint32_t end = first + graph->program_count[program];
-    int64_t begun = 0;
+    uint32_t begun = 0;
+    for (uint32_t side = 0; side < PENDING_SIDES; side++) {
+        memset(rows->newest[side], 0xff, graph->used.buffers * sizeof *rows->newest[side]);
+    }
     for (uint32_t i = first; i < end; i++) {
         const bp_op *op = &graph->ops[i];
         const bp_kernel_info *info = bp_kernel_describe(op->kernel);
         if (info->engine == BP_ENGINE_COMPUTE) {
             BP_TRY(pending_spaces(graph, op));
+            BP_TRY(pending_hold(graph, rows, op));
             continue;
         }
         if (op->tuples != 1) {
             return pending_refuse(graph, op, "asynchronous work is no list");
         }
-        if (info->pending == BP_PENDING_WAIT) {
-            BP_TRY(pending_origin(graph, first, i));
-            continue;
+        BP_TRY(info->pending == BP_PENDING_WAIT ? pending_wait(graph, rows, i, begun)
+                                                : pending_begin(graph, rows, i, &begun));
+    }
+    for (uint32_t i = 0; i < begun; i++) {
+        if (rows->begun[i].op != PENDING_NONE) {
+            return pending_refuse(graph, &graph->ops[rows->begun[i].op],
+                                  "nothing waits for what an op began");
         }
-        if (pending_request(graph, op) != begun) {
-            return pending_refuse(graph, op, "a request is not the number of begins before it");
-        }
-        begun++;
-        BP_TRY(bp_fabric_has_pieces(op->kernel) ? pending_pieces(graph, op) : BP_OK);
-        BP_TRY(pending_follow(graph, i, end));
     }
     return BP_OK;
 }
