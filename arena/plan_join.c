@@ -150,10 +150,10 @@ static bool join_attempt(plan_join *join, plan_hot *hot, const bp_interval *buff
     return true;
 }
 
-void plan_join_greedy(plan_join *join, plan_hot *hot, const bp_interval *buffers)
+void plan_join_greedy(plan_join *join, plan_hot *hot, const bp_interval *buffers, bool first)
 {
-    const size_t count = sizeof join_greedy / sizeof join_greedy[0];
-    for (size_t k = 0; k < count && !plan_done(hot->work); k++) {
+    const size_t count = first ? 1 : sizeof join_greedy / sizeof join_greedy[0];
+    for (size_t k = first ? 0 : 1; k < count && !plan_done(hot->work); k++) {
         (void)join_attempt(join, hot, buffers, join_greedy[k], true, false);
     }
 }
@@ -162,7 +162,6 @@ bool plan_join_run(plan_join *join, plan_hot *hot, const bp_interval *buffers, b
 {
     const size_t count = sizeof join_hot / sizeof join_hot[0];
     bool joins = hot->work->items >= JOIN_LEAST;
-    join->nodes = 0;
     for (size_t k = 0; k < count && joins && !plan_done(hot->work); k++) {
         joins = join_attempt(join, hot, buffers, join_hot[k], greedy, true);
     }

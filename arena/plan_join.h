@@ -18,8 +18,8 @@ void plan_join_place(plan_join *join, bp_arena *memory, uint64_t count);
 /* Both improve on the best layout of hot->work, whose items were cut out of `buffers`. Its lists
  * have to be cut again afterwards (plan_block). */
 
-/* Greedy layouts alone: for sets of which these take long. */
-void plan_join_greedy(plan_join *join, plan_hot *hot, const bp_interval *buffers);
+/* Greedy layouts alone, for sets of which these take long: at the first pace, or at the others. */
+void plan_join_greedy(plan_join *join, plan_hot *hot, const bp_interval *buffers, bool first);
 
 /* Layouts around full sections, with `greedy` after greedy ones. Returns whether so many were
  * joined that the joined ones stand for all. */

@@ -20,6 +20,7 @@ typedef enum pending_side { PENDING_TO, PENDING_FROM, PENDING_BESIDE, PENDING_SI
 struct bp_pending_row {
     uint32_t op;                  /* that began it; PENDING_NONE: it was waited for */
     uint32_t next[PENDING_SIDES]; /* in the ring of its target, its source, and what is beside */
+    bp_span pages[PENDING_SIDES]; /* from the first to past the last byte of each */
 };
 
 bp_pending_rows bp_verify_pending_take(bp_arena *memory, const bp_graph_limits *used)
@@ -74,7 +75,6 @@ typedef struct pending {
     pending_operand to;
     pending_operand from;
     pending_operand beside; /* read as well, by some; else not there */
-    bp_span pages[2];       /* of both */
 } pending;
 
 static bp_status pending_refuse(const bp_graph *graph, const bp_op *op, const char *text)
@@ -148,37 +148,25 @@ static bp_span pending_pages(const pending_operand *a)
     return bp_address_pages(bp_rectangle_span(&a->bytes));
 }
 
-/* Whether a copy has no page in common with the work in flight, which copies of parts of the same
- * tensor mostly have not: far cheaper to see than what each touches. */
-static bool pending_apart(const pending *f, const bp_op *op)
+/* The pages that an operand of an op may have in common with work in flight: of a copy, of which
+ * parts of the same tensor mostly have none, what it moves. */
+static bp_span pending_reach(const bp_graph *graph, const bp_op *op, uint32_t operand)
 {
+    const bp_span all = {0, UINT64_MAX};
     if (op->kernel != BP_KERNEL_copy_begin && op->kernel != BP_KERNEL_copy_wait) {
-        return false;
+        return all;
     }
-    const bp_copy_begin_scalars *s = (const void *)(f->graph->scalars + op->scalar);
-    const pending_operand *work[2] = {&f->to, &f->from};
-    for (uint32_t i = 0; i < 2; i++) {
-        const bp_ref ref = f->graph->refs[op->operand + i];
-        const uint64_t pitch = (uint64_t)(i == 0 ? s->to_pitch : s->from_pitch);
-        const uint64_t end = ref.offset + (uint64_t)(s->rows - 1) * pitch + (uint64_t)s->width;
-        const bp_span own = bp_address_pages((bp_span){ref.offset, end});
-        for (uint32_t k = 0; k < 2; k++) {
-            const bp_span other = f->pages[k];
-            if (work[k]->buffer == ref.buffer && own.first < other.end && other.first < own.end) {
-                return false;
-            }
-        }
-    }
-    return s->rows > 0;
+    const bp_copy_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
+    const uint64_t first = graph->refs[op->operand + operand].offset;
+    const uint64_t pitch = (uint64_t)(operand == 0 ? s->to_pitch : s->from_pitch);
+    const uint64_t end = first + (uint64_t)(s->rows - 1) * pitch + (uint64_t)s->width;
+    return s->rows > 0 ? bp_address_pages((bp_span){first, end}) : all;
 }
 
 /* Holds a tuple of an op between begin and wait against the work in flight. */
 static bp_status pending_check(const pending *f, const bp_op *op, uint32_t tuple)
 {
     pending_operand operands[BP_OPERANDS_MAX];
-    if (pending_apart(f, op)) {
-        return BP_OK;
-    }
     uint32_t count = pending_operands(f->graph, op, tuple, operands);
     for (uint32_t i = 0; i < count; i++) {
         if (pending_touches(&operands[i], &f->to)) {
@@ -210,22 +198,24 @@ static pending pending_of(const bp_graph *graph, uint32_t begin)
     if (f.op->kernel == BP_KERNEL_experts_begin) { /* runs of rows, which ops write */
         f.beside = operands[2];
     }
-    f.pages[0] = pending_pages(&f.to);
-    f.pages[1] = pending_pages(&f.from);
     return f;
 }
 
-/* Holds a tuple against the work in flight in the ring of one of its buffers. */
+/* Holds a tuple against the work in flight in the ring of one of its buffers, of which it reaches
+ * some pages. */
 static bp_status pending_ring(const bp_graph *graph, const bp_pending_rows *rows, uint32_t side,
-                              uint32_t buffer, const bp_op *op, uint32_t tuple)
+                              uint32_t operand, bp_span reach, const bp_op *op)
 {
-    const uint32_t newest = rows->newest[side][buffer];
+    const uint32_t count = bp_kernel_describe(op->kernel)->operand_count;
+    const uint32_t newest = rows->newest[side][graph->refs[op->operand + operand].buffer];
     uint32_t at = newest;
     while (at != PENDING_NONE) {
-        const pending f = pending_of(graph, rows->begun[at].op);
-        BP_TRY(pending_check(&f, op, tuple));
-        at = rows->begun[at].next[side];
-        at = at == newest ? PENDING_NONE : at;
+        const bp_pending_row *row = &rows->begun[at];
+        if (row->pages[side].first < reach.end && reach.first < row->pages[side].end) {
+            const pending f = pending_of(graph, row->op);
+            BP_TRY(pending_check(&f, op, operand / count));
+        }
+        at = row->next[side] == newest ? PENDING_NONE : row->next[side];
     }
     return BP_OK;
 }
@@ -237,10 +227,10 @@ static bp_status pending_hold(const bp_graph *graph, const bp_pending_rows *rows
     const uint32_t count = bp_kernel_describe(op->kernel)->operand_count;
     const bool copies = op->kernel == BP_KERNEL_copy_begin || op->kernel == BP_KERNEL_copy_wait;
     for (uint32_t i = 0; i < op->tuples * count; i++) {
-        const uint32_t buffer = graph->refs[op->operand + i].buffer;
+        const bp_span reach = pending_reach(graph, op, i);
         const uint32_t sides = copies && i > 0 ? PENDING_FROM : PENDING_SIDES;
         for (uint32_t side = 0; side < sides; side++) {
-            BP_TRY(pending_ring(graph, rows, side, buffer, op, i / count));
+            BP_TRY(pending_ring(graph, rows, side, i, reach, op));
         }
     }
     return BP_OK;
@@ -316,7 +306,11 @@ static bp_status pending_begin(const bp_graph *graph, const bp_pending_rows *row
     if (*begun > rows->most) { /* half of all ops wait at most */
         return pending_refuse(graph, op, "nothing waits for what an op began");
     }
-    rows->begun[*begun].op = at;
+    rows->begun[*begun] =
+        (bp_pending_row){.op = at, .pages = {pending_pages(&f.to), pending_pages(&f.from)}};
+    if (f.beside.there) {
+        rows->begun[*begun].pages[PENDING_BESIDE] = pending_pages(&f.beside);
+    }
     pending_add(rows, PENDING_TO, f.to.buffer, *begun);
     pending_add(rows, PENDING_FROM, f.from.buffer, *begun);
     if (f.beside.there) {

@@ -300,6 +300,7 @@ uint64_t bp_choice_least(const bp_fit_request *given, const bp_lender *memory, b
     bp_fit_request request = *given;
     request.first = false;
     request.bounds = false;
+    request.planned = false;
     (void)choice_try(&request, &choice_changes[CHOICE_CHANGES - 1], memory, trial);
     return trial->fit.least.arena_bytes;
 }

@@ -118,6 +118,15 @@ static uint64_t fit_floor(const fit_search *s)
     return s->candidate->spec.policy.kind == BP_POLICY_FULL && apart > fixed ? apart : fixed;
 }
 
+/* What a policy between two others is reckoned with (segments_fit). */
+static void note_classes(fit_search *s)
+{
+    const uint64_t *most = s->candidate->report.class_most;
+    const bp_policy_kind kind = s->candidate->spec.policy.kind;
+    s->tape = kind == BP_POLICY_NONE ? most[BP_CLASS_TAPE] : s->tape;
+    s->checkpoints = kind == BP_POLICY_FULL ? most[BP_CLASS_CHECKPOINT] : s->checkpoints;
+}
+
 /* Whether it matters how well a candidate can be laid out: not where its bound is beyond the limit,
  * nor where it is slower than the best one and its bound leaves no doubt that it fits, or another
  * that fits is between the two. */
@@ -164,6 +173,7 @@ static bp_status fit_plan_as(fit_search *s, const bp_spec *spec, bool bounded, b
     const uint64_t fixed = fit_fixed_bytes(s), floor = fit_floor(s);
     s->fit->fixed_bytes = fixed < s->fit->fixed_bytes ? fixed : s->fit->fixed_bytes;
     s->fit->floor_bytes = floor < s->fit->floor_bytes ? floor : s->fit->floor_bytes;
+    note_classes(s);
     return BP_OK;
 }
 
@@ -490,6 +500,21 @@ static bool chain_is_slower(fit_search *s, const bp_spec *base, const chain_shap
            bound > best->seconds;
 }
 
+/* Whether keeping the inputs of every n-th stage may fit, for some n, by what keeping all inputs
+ * takes (`full` bytes) and what keeping everything does: an n-th of the inputs is there, and the
+ * tapes of n stages instead of one. */
+static bool segments_fit(const fit_search *s, const bp_policy *policy, uint64_t full)
+{
+    const uint64_t stages = stage_count(&s->request->spec);
+    const uint64_t most = s->request->budget + s->request->budget / LAYOUT_NEAR;
+    uint64_t n = policy->kind == BP_POLICY_EVERY ? policy->every : 2;
+    while (policy->kind == BP_POLICY_SQRT && n * n < stages) {
+        n++;
+    }
+    const uint64_t less = s->checkpoints - s->checkpoints / n;
+    return full - less + (n - 1) * (s->tape / stages) <= most;
+}
+
 /* Whether a policy with a name is worth a plan. What keeps more than a set that needs far too much
  * is not. Where only what fits is of interest, nor is what keeps more than the inputs of stages
  * where these alone do not fit, nor what keeps some inputs where keeping all is slower than what
@@ -506,7 +531,8 @@ static bool named_may_win(const fit_search *s, const bp_policy *policy, uint64_t
         return full->fits && !fit_is_far(s, least_selective);
     case BP_POLICY_EVERY:
     case BP_POLICY_SQRT:
-        return !best->fits || full->seconds <= best->seconds;
+        return best->fits ? full->seconds <= best->seconds
+                          : segments_fit(s, policy, full->arena_bytes);
     default:
         return true;
     }
@@ -642,28 +668,45 @@ static bp_status sequence_chunk_matters(fit_search *s, const bp_spec *base, uint
     return BP_OK;
 }
 
-/* Whether no policy fits at these shapes, by the bound of the one that keeps the inputs of stages
- * alone, which is entered then. */
-static bp_status shape_has_no_hope(fit_search *s, const bp_spec *shape, bool *none)
+/* The bound of a policy at these shapes. */
+static bp_status plan_bound(fit_search *s, const bp_spec *shape, bp_policy_kind kind,
+                            bp_fit_try *plan)
 {
     const bp_report_wish wish = s->wish;
     bp_spec spec = *shape;
-    bp_fit_try plan;
-    spec.policy = (bp_policy){.kind = BP_POLICY_FULL};
+    spec.policy = (bp_policy){.kind = kind};
     s->wish = (bp_report_wish){.limit = 1};
-    const bp_status status = fit_plan(s, &spec, &plan);
+    const bp_status status = fit_plan(s, &spec, plan);
     s->wish = wish;
-    BP_TRY(status);
+    return status;
+}
+
+/* Whether no policy fits at these shapes: by the bound of the one that keeps the inputs of stages
+ * alone; and where it is far from fitting and those that compute more again are too long, by what
+ * keeping fewer inputs would take. */
+static bp_status shape_has_no_hope(fit_search *s, const bp_spec *shape, bool *none)
+{
+    bp_fit_try full, all;
+    BP_TRY(plan_bound(s, shape, BP_POLICY_FULL, &full));
     *none = fit_floor(s) > s->request->budget;
+    if (!*none && fit_is_far(s, full.arena_bytes) && too_long(s, shape, BP_POLICY_MEMORY_POOR)) {
+        BP_TRY(plan_bound(s, shape, BP_POLICY_NONE, &all));
+        *none = !all.fits;
+        for (size_t i = 0; i < FIT_NAMED; i++) {
+            const bool apart =
+                fit_named[i].kind == BP_POLICY_EVERY || fit_named[i].kind == BP_POLICY_SQRT;
+            *none = *none && !(apart && segments_fit(s, &fit_named[i], full.arena_bytes));
+        }
+    }
     if (*none) {
-        enter(s, &plan);
+        enter(s, &full);
     }
     return BP_OK;
 }
 
-/* Whether no policy fits at a micro-batch in the shortest chunk of the loss: known of one plan, or
- * of two where the sequence may be in chunks, instead of some for each chunk. Not asked where what
- * does not fit is shown. */
+/* Whether no policy fits at a micro-batch in the shortest chunk of the loss: known of a plan or
+ * two, and as many where the sequence may be in chunks, instead of some for each chunk. Not asked
+ * where what does not fit is shown. */
 static bp_status batch_has_no_hope(fit_search *s, const bp_spec *base, bool *none)
 {
     const bp_fit_request *request = s->request;
@@ -841,7 +884,7 @@ static bp_status lay_out_least(fit_search *s)
 {
     bp_fit *fit = s->fit;
     const bp_fit_try bound = fit->best;
-    if (bound.fits || s->request->first || s->request->bounds ||
+    if (bound.fits || s->request->first || s->request->bounds || s->request->planned ||
         bound.arena_bytes <= s->wish.limit) {
         return BP_OK;
     }

@@ -22,6 +22,7 @@ typedef struct bp_fit_request {
     bool free_sequence_chunk; /* sequence_chunk, where the model has chunks */
     bool first;               /* the first candidate found that fits will do */
     bool bounds;              /* where none fits, the bound of the one of fewest bytes will do */
+    bool planned;             /* the same, for it is planned next */
     bp_rates rates;           /* BP_RATES_DEFAULT, or calibrated */
     void (*watch)(void);      /* called before each plan; NULL: nobody watches */
 } bp_fit_request;

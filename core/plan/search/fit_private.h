@@ -33,9 +33,11 @@ typedef struct fit_search {
     bool smaller; /* a smaller micro-batch follows, for which all of what does not fit is shown */
     bp_fit_try hoped[2]; /* planned already of the micro-batch and chunk: full, memory-poor */
     uint32_t hoped_count;
-    bp_fit_try far[2]; /* the same, of the last micro-batch and chunk all of which was far from
-                          fitting; batch 0: there is none */
-    void *plan;        /* memory for one plan, one measurement or one dynamic programme */
+    uint64_t tape;        /* bytes of tapes, of what keeps everything and was planned last */
+    uint64_t checkpoints; /* bytes of inputs, of what keeps these alone and was planned last */
+    bp_fit_try far[2];    /* the same, of the last micro-batch and chunk all of which was far from
+                             fitting; batch 0: there is none */
+    void *plan;           /* memory for one plan, one measurement or one dynamic programme */
     uint64_t plan_bytes;
     bp_report_wish wish; /* of each candidate's plan */
     uint64_t need;     /* bytes of the last schedule of the dynamic programme, by its own account */

@@ -202,8 +202,8 @@ static bool shortage_add_option(shortage *to, const bp_choice *c, bool together,
     return false;
 }
 
-/* Whether all memory options of these numbers are enough: where they are not, no few of them are.
- */
+/* Whether all memory options of these numbers are enough, with all other choices free: where they
+ * are not, no few of them are. */
 static bool options_help(const bp_choice *c, uint32_t from, uint32_t end)
 {
     char options[512];
@@ -214,7 +214,7 @@ static bool options_help(const bp_choice *c, uint32_t from, uint32_t end)
         bool done = apply(i, &spec, &text);
         (void)done;
     }
-    return shortage_least_fits(c, &spec);
+    return bp_choice_try_spec(&c->request, &spec, &dry_run_lender, &shortage_trial);
 }
 
 /* Of full training: one of its options, or several. The first, gradient release, can enlarge an
@@ -321,6 +321,21 @@ static void shortage_add_both(shortage *to, const bp_choice *c, bool adapters)
     }
 }
 
+/* The fewest bytes with all choices free: those of the plan, where no bound is below them. */
+static uint64_t shortage_least(const bp_choice *c, const bp_plan *plan)
+{
+    static const bp_budget_proposal all = {
+        .policy = true, .batch = true, .chunk = true, .sequence_chunk = true};
+    const uint64_t found = plan->report.arena_bytes;
+    if (!bp_choice_frees(&c->request, &all)) {
+        return found;
+    }
+    (void)bp_choice_try(&c->request, &all, true, &dry_run_lender, &shortage_trial);
+    return shortage_trial.fit.least.arena_bytes < found
+               ? bp_choice_least(&c->request, &dry_run_lender, &shortage_trial)
+               : found;
+}
+
 void shortage_find(shortage *to, const bp_choice *c, const bp_plan *plan, const settings *set)
 {
     *to = (shortage){.found = true};
@@ -352,7 +367,7 @@ void shortage_find(shortage *to, const bp_choice *c, const bp_plan *plan, const 
         shortage_add_smallest(to, c);
     }
     if (to->count == 0) {
-        to->least = bp_choice_least(&c->request, &dry_run_lender, &shortage_trial);
+        to->least = shortage_least(c, plan);
     }
 }
 

@@ -501,6 +501,7 @@ bp_fit_request session_request(const session *s)
         .free_batch = !batch && !s->batch_resolved && preference_rows(&s->spec) == 1,
         .free_chunk = !option_given(set, "loss-chunk-rows") && !s->chunk_resolved,
         .free_sequence_chunk = set->sequence_chunk == OPTION_AUTO,
+        .planned = true,
         .rates = BP_RATES_DEFAULT,
         .watch = dry_run_advance,
     };
@@ -618,6 +619,15 @@ static void keep_needed(session *s, uint64_t planned)
     memory_trim(&s->host, tables + work > least ? tables + work : least);
 }
 
+/* Where nothing fits, the choice has a bound of what needs the fewest bytes: now it is planned. Of
+ * several ranks it has the most of them. */
+static void note_least(session *s)
+{
+    if (s->choice.made && !s->choice.fits && s->spec.ranks <= 1 && s->plan.made) {
+        s->choice.fit.best.arena_bytes = s->plan.report.arena_bytes;
+    }
+}
+
 bp_status session_plan(session *s)
 {
     BP_TRY(check_virtual_ranks(s));
@@ -626,6 +636,7 @@ bp_status session_plan(session *s)
     if (status == BP_OK) {
         const uint64_t plan = dry_run_bytes(&s->plan);
         status = bp_plan_make_counted(&s->plan, s->host.address, plan);
+        note_least(s);
         status = status == BP_OK ? bp_runtime_take(&s->runtime, &s->plan) : status;
         keep_needed(s, plan);
     }
