@@ -16,6 +16,7 @@
 #define CHAIN_NEAR     10   /* it is not tried where all named policies need this part more */
 #define LAYOUT_NEAR    50   /* a plan whose bound is this part above the budget is not laid out */
 #define CHUNK_SHARE    64   /* a shorter chunk must save this part of the arena */
+#define OFFLOAD_CLOSE  1e-3 /* part of a step's time that fewer bytes are worth with offload */
 #define BATCH_SPLITS   64   /* most micro-batch sizes tried */
 #define QUICK_ACTIONS  1500 /* of the longest schedule that is planned for a first answer */
 #define BOUND_LEAST    4096 /* bytes that a bound has more than twice what plans have shown */
@@ -127,6 +128,15 @@ static void note_classes(fit_search *s)
     s->checkpoints = kind == BP_POLICY_FULL ? most[BP_CLASS_CHECKPOINT] : s->checkpoints;
 }
 
+/* The part of a step's time that fewer bytes are worth: what is offloaded stays from one use to the
+ * next in the room that they leave, so that less of it is read, which counted seconds do not know.
+ */
+static double fit_close(const fit_search *s)
+{
+    const bp_offload *o = &s->request->spec.offload;
+    return (o->bases | o->states | o->weights) != 0 ? OFFLOAD_CLOSE : 0.0;
+}
+
 /* Whether it matters how well a candidate can be laid out: not where its bound is beyond the limit,
  * nor where it is slower than the best one and its bound leaves no doubt that it fits, or another
  * that fits is between the two. */
@@ -134,7 +144,7 @@ static bool fit_matters(const fit_search *s)
 {
     const bp_fit_try *best = &s->fit->best, *next = &s->fit->runner_up;
     const uint64_t bound = s->candidate->report.lower_bound_bytes;
-    const double seconds = step_seconds(s->candidate, &s->request->rates);
+    const double seconds = step_seconds(s->candidate, &s->request->rates) / (1.0 + fit_close(s));
     const bool near = bound > s->request->budget - s->request->budget / LAYOUT_NEAR;
     return (s->wish.limit == 0 || bound <= s->wish.limit) &&
            (!best->fits || seconds <= best->seconds ||
@@ -183,14 +193,16 @@ bp_status fit_plan(fit_search *s, const bp_spec *spec, bp_fit_try *out)
     return fit_plan_as(s, spec, false, out);
 }
 
-/* Faster, or as fast in fewer bytes. */
-static bool beats(const bp_fit_try *a, const bp_fit_try *b)
+/* Faster, or as fast in fewer bytes. `close`: the part of b's time within which both are as fast.
+ */
+static bool beats(const bp_fit_try *a, const bp_fit_try *b, double close)
 {
     if (a->fits != b->fits) {
         return a->fits;
     }
-    if (a->fits && a->seconds != b->seconds) {
-        return a->seconds < b->seconds;
+    const double apart = a->seconds - b->seconds;
+    if (a->fits && (apart < -close * b->seconds || apart > close * b->seconds)) {
+        return apart < 0.0;
     }
     return a->arena_bytes < b->arena_bytes;
 }
@@ -211,7 +223,7 @@ static void enter(fit_search *s, const bp_fit_try *candidate)
     if (fit->least.batch == 0 || candidate->arena_bytes < fit->least.arena_bytes) {
         fit->least = *candidate;
     }
-    if (fit->best.batch == 0 || beats(candidate, &fit->best)) {
+    if (fit->best.batch == 0 || beats(candidate, &fit->best, fit_close(s))) {
         fit->runner_up = fit->best.fits ? fit->best : fit->runner_up;
         fit->best = *candidate;
         if (candidate->policy.kind == BP_POLICY_ACTIONS) {
@@ -223,7 +235,7 @@ static void enter(fit_search *s, const bp_fit_try *candidate)
         return;
     }
     bool next = candidate->fits && !same_candidate(candidate, &fit->best) &&
-                (fit->runner_up.batch == 0 || beats(candidate, &fit->runner_up));
+                (fit->runner_up.batch == 0 || beats(candidate, &fit->runner_up, fit_close(s)));
     if (next) {
         fit->runner_up = *candidate;
     }
