@@ -102,7 +102,7 @@ static bp_status choice_drop_release(bp_choice *c, const bp_lender *memory, bp_e
     const bool resolved = request.first && !request.free_policy && !request.free_batch &&
                           !request.free_chunk && !request.free_sequence_chunk;
     if (c->fit.spec.gradient_release != BP_RELEASE_EXACT || (request.first && !c->fits) ||
-        resolved) {
+        resolved || request.estimate) {
         return BP_OK;
     }
     if (c->fits) {
@@ -249,14 +249,28 @@ static bool choice_may_fit(const bp_fit_request *given, const bp_budget_proposal
     return least.fits || least.unknown || least.near;
 }
 
-bool bp_choice_try_spec(const bp_fit_request *given, const bp_spec *spec, const bp_lender *memory,
-                        bp_choice *trial)
+/* bp_choice_try_spec and bp_choice_spec_may_fit. */
+static bool choice_try_spec(const bp_fit_request *given, const bp_spec *spec, bool estimate,
+                            const bp_lender *memory, bp_choice *trial)
 {
     static const bp_budget_proposal all = {.policy = true, .batch = true, .chunk = true};
     bp_fit_request request = *given;
     request.spec = *spec;
+    request.estimate = estimate;
     return bp_choice_least_fits(&request, memory, trial) &&
            bp_choice_try(&request, &all, true, memory, trial);
+}
+
+bool bp_choice_try_spec(const bp_fit_request *given, const bp_spec *spec, const bp_lender *memory,
+                        bp_choice *trial)
+{
+    return choice_try_spec(given, spec, false, memory, trial);
+}
+
+bool bp_choice_spec_may_fit(const bp_fit_request *given, const bp_spec *spec,
+                            const bp_lender *memory, bp_choice *trial)
+{
+    return choice_try_spec(given, spec, true, memory, trial);
 }
 
 /* Changes, each of one choice, then of all but chunks of the sequence, of these, and of all. */

@@ -54,6 +54,10 @@ bool bp_choice_least_fits(const bp_fit_request *given, const bp_lender *memory, 
 bool bp_choice_try_spec(const bp_fit_request *given, const bp_spec *spec, const bp_lender *memory,
                         bp_choice *trial);
 
+/* The same by bounds alone: what may not fit so fits in no way. */
+bool bp_choice_spec_may_fit(const bp_fit_request *given, const bp_spec *spec,
+                            const bp_lender *memory, bp_choice *trial);
+
 /* The changes of one choice (of batch and accumulation together) that are enough for the request,
  * by time; where none is, all of them together, and where these are not, chunks of the sequence,
  * which compute more again, alone or besides. Returns their count. */

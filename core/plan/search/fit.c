@@ -917,6 +917,9 @@ static bp_report_wish fit_wish(const bp_fit_request *request)
     const bool free = request->free_policy || request->free_batch || request->free_chunk ||
                       request->free_sequence_chunk;
     const uint64_t budget = request->budget;
+    if (request->estimate) {
+        return (bp_report_wish){.limit = 1};
+    }
     return request->first && !free
                ? (bp_report_wish){.limit = budget, .enough = budget}
                : (bp_report_wish){.limit = bp_size_add(budget, budget / LAYOUT_NEAR)};

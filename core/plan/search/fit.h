@@ -23,8 +23,9 @@ typedef struct bp_fit_request {
     bool first;               /* the first candidate found that fits will do */
     bool bounds;              /* where none fits, the bound of the one of fewest bytes will do */
     bool planned;             /* the same, for it is planned next */
-    bp_rates rates;           /* BP_RATES_DEFAULT, or calibrated */
-    void (*watch)(void);      /* called before each plan; NULL: nobody watches */
+    bool estimate;       /* a candidate whose bound fits is taken to fit: nothing is laid out */
+    bp_rates rates;      /* BP_RATES_DEFAULT, or calibrated */
+    void (*watch)(void); /* called before each plan; NULL: nobody watches */
 } bp_fit_request;
 
 /* One candidate and what its plan says. */

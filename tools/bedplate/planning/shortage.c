@@ -214,7 +214,7 @@ static bool options_help(const bp_choice *c, uint32_t from, uint32_t end)
         bool done = apply(i, &spec, &text);
         (void)done;
     }
-    return bp_choice_try_spec(&c->request, &spec, &dry_run_lender, &shortage_trial);
+    return bp_choice_spec_may_fit(&c->request, &spec, &dry_run_lender, &shortage_trial);
 }
 
 /* Of full training: one of its options, or several. The first, gradient release, can enlarge an
