@@ -17,24 +17,35 @@ static void op_move(bp_op *ops, uint32_t from, uint32_t to)
     ops[to] = op;
 }
 
-/* The wait of a request, among the ops of [from, to); `to`: there is none. */
-static uint32_t find_wait(const bp_graph *graph, const uint8_t *pending, int64_t request,
-                          uint32_t from, uint32_t to)
+static bool waits_for(const bp_graph *graph, const uint8_t *pending, uint32_t at, int64_t request)
 {
-    for (; from < to; from++) {
-        const bp_op *op = &graph->ops[from];
-        if (pending[op->kernel] == BP_PENDING_WAIT &&
-            graph->scalars[op->scalar].integer == request) {
-            break;
+    const bp_op *op = &graph->ops[at];
+    return pending[op->kernel] == BP_PENDING_WAIT && graph->scalars[op->scalar].integer == request;
+}
+
+/* The wait of a request, among the ops of [from, to), which is looked for from `from` and from
+ * `middle` on at the same time: it lies shortly behind one of them. `to`: there is none. */
+static uint32_t find_wait(const bp_graph *graph, const uint8_t *pending, int64_t request,
+                          uint32_t from, uint32_t middle, uint32_t to)
+{
+    uint32_t first = from, second = middle;
+    while (first < middle || second < to) {
+        if (second < to && waits_for(graph, pending, second, request)) {
+            return second;
         }
+        if (first < middle && waits_for(graph, pending, first, request)) {
+            return first;
+        }
+        second += second < to ? 1 : 0;
+        first += first < middle ? 1 : 0;
     }
-    return from;
+    return to;
 }
 
 /* Requests count begins: in the new order, from the op `first` on. A new number is kept as its
  * negative until every wait has its own. What kernels do is looked up in a table of a byte each. A
  * wait is looked for behind the one that was found last for a begin of the same kind that writes to
- * the same space, since these are waited for in their order, and then in all that lies before. */
+ * the same space, since these are mostly waited for in their order, and behind its begin. */
 void compile_ahead_number(bp_graph *graph, uint32_t first, uint32_t end)
 {
     uint8_t pending[BP_KERNEL_COUNT];
@@ -51,11 +62,7 @@ void compile_ahead_number(bp_graph *graph, uint32_t first, uint32_t end)
         }
         uint32_t *last = &found[graph->buffers[graph->refs[op->operand].buffer].space];
         const uint32_t from = *last > i + 1 ? *last : i + 1;
-        uint32_t wait = find_wait(graph, pending, request->integer, from, end);
-        if (wait == end) {
-            wait = find_wait(graph, pending, request->integer, i + 1, from);
-            wait = wait < from ? wait : end;
-        }
+        const uint32_t wait = find_wait(graph, pending, request->integer, i + 1, from, end);
         if (wait < end) {
             graph->scalars[graph->ops[wait].scalar].integer = -1 - next;
             *last = wait + 1;

@@ -822,7 +822,7 @@ static uint32_t fit_batches(const bp_fit_request *request, uint32_t batch[BATCH_
 static bp_status smallest_first(fit_search *s, uint32_t batches, bool *smallest)
 {
     bp_fit_try candidate = {.fits = true};
-    if (batches > 2 && !s->request->first && s->request->budget > 0) {
+    if (batches > 2 && s->request->budget > 0) {
         BP_TRY(plan_first(s, &s->request->spec, &candidate));
     }
     *smallest = !candidate.fits;
