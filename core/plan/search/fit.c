@@ -381,8 +381,7 @@ static bool fit_shows(const fit_search *s)
     return !s->smaller && !s->request->first && !s->request->bounds;
 }
 
-/* Plans the policies that need the fewest slots: both of what is shown, else until one is near the
- * budget. */
+/* Plans the policies that need the fewest slots, until one is near the budget. */
 static bp_status plan_least(fit_search *s, const bp_spec *base)
 {
     static const bp_policy_kind kinds[] = {BP_POLICY_FULL, BP_POLICY_MEMORY_POOR};
@@ -392,7 +391,7 @@ static bp_status plan_least(fit_search *s, const bp_spec *base)
         bp_fit_try *least = &s->hoped[s->hoped_count];
         spec.policy = (bp_policy){.kind = kinds[s->hoped_count++]};
         BP_TRY(fit_plan_as(s, &spec, s->request->budget > 0, least));
-        more = fit_shows(s) || !fit_is_near(s, least);
+        more = !fit_is_near(s, least);
     }
     return BP_OK;
 }
@@ -512,13 +511,12 @@ static bool chain_is_slower(fit_search *s, const bp_spec *base, const chain_shap
            bound > best->seconds;
 }
 
-/* Whether keeping the inputs of every n-th stage may fit, for some n, by what keeping all inputs
- * takes (`full` bytes) and what keeping everything does: an n-th of the inputs is there, and the
- * tapes of n stages instead of one. */
-static bool segments_fit(const fit_search *s, const bp_policy *policy, uint64_t full)
+/* Whether keeping the inputs of every n-th stage may need at most so many bytes, by what keeping
+ * all inputs takes (`full` bytes) and what keeping everything does: an n-th of the inputs is there,
+ * and the tapes of n stages instead of one. */
+static bool segments_fit(const fit_search *s, const bp_policy *policy, uint64_t full, uint64_t most)
 {
     const uint64_t stages = stage_count(&s->request->spec);
-    const uint64_t most = s->request->budget + s->request->budget / LAYOUT_NEAR;
     uint64_t n = policy->kind == BP_POLICY_EVERY ? policy->every : 2;
     while (policy->kind == BP_POLICY_SQRT && n * n < stages) {
         n++;
@@ -530,11 +528,16 @@ static bool segments_fit(const fit_search *s, const bp_policy *policy, uint64_t 
 /* Whether a policy with a name is worth a plan. What keeps more than a set that needs far too much
  * is not. Where only what fits is of interest, nor is what keeps more than the inputs of stages
  * where these alone do not fit, nor what keeps some inputs where keeping all is slower than what
- * fits. */
+ * fits. Where nothing does, what keeps some is by itself if it may need the fewest bytes. */
 static bool named_may_win(const fit_search *s, const bp_policy *policy, uint64_t least_selective)
 {
     const bp_fit_try *full = &s->hoped[0], *best = &s->fit->best;
     const bool quiet = s->smaller || s->request->first;
+    const uint64_t most = s->request->budget + s->request->budget / LAYOUT_NEAR;
+    const bool segments = policy->kind == BP_POLICY_EVERY || policy->kind == BP_POLICY_SQRT;
+    if (!quiet && segments && s->hoped_count == 2 && fit_is_far(s, s->hoped[1].arena_bytes)) {
+        return segments_fit(s, policy, full->arena_bytes, s->hoped[1].arena_bytes);
+    }
     if (!quiet || s->hoped_count == 0) {
         return policy->kind != BP_POLICY_SELECTIVE || !fit_is_far(s, least_selective);
     }
@@ -544,7 +547,7 @@ static bool named_may_win(const fit_search *s, const bp_policy *policy, uint64_t
     case BP_POLICY_EVERY:
     case BP_POLICY_SQRT:
         return best->fits ? full->seconds <= best->seconds
-                          : segments_fit(s, policy, full->arena_bytes);
+                          : segments_fit(s, policy, full->arena_bytes, most);
     default:
         return true;
     }
@@ -578,6 +581,9 @@ static bp_status try_recomputing(fit_search *s, const bp_spec *base)
         shape.fixed = fit_fixed_bytes(s);
         least = candidate.arena_bytes < least ? candidate.arena_bytes : least;
         selective = i == 1 ? candidate.arena_bytes : selective; /* that keeps least */
+        if (i == 1 && fit_shows(s) && s->hoped_count == 0 && fit_is_far(s, selective)) {
+            BP_TRY(plan_least(s, base));
+        }
         s->far[0] = fit_named[i].kind == BP_POLICY_FULL ? candidate : s->far[0];
         s->far[1] = fit_named[i].kind == BP_POLICY_MEMORY_POOR ? candidate : s->far[1];
         shape.full_seconds =
@@ -698,6 +704,7 @@ static bp_status plan_bound(fit_search *s, const bp_spec *shape, bp_policy_kind 
  * keeping fewer inputs would take. */
 static bp_status shape_has_no_hope(fit_search *s, const bp_spec *shape, bool *none)
 {
+    const uint64_t most = s->request->budget + s->request->budget / LAYOUT_NEAR;
     bp_fit_try full, all;
     BP_TRY(plan_bound(s, shape, BP_POLICY_FULL, &full));
     *none = fit_floor(s) > s->request->budget;
@@ -707,7 +714,7 @@ static bp_status shape_has_no_hope(fit_search *s, const bp_spec *shape, bool *no
         for (size_t i = 0; i < FIT_NAMED; i++) {
             const bool apart =
                 fit_named[i].kind == BP_POLICY_EVERY || fit_named[i].kind == BP_POLICY_SQRT;
-            *none = *none && !(apart && segments_fit(s, &fit_named[i], full.arena_bytes));
+            *none = *none && !(apart && segments_fit(s, &fit_named[i], full.arena_bytes, most));
         }
     }
     if (*none) {
