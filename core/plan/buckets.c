@@ -80,7 +80,7 @@ uint64_t bp_length_buckets_bytes(const bp_spec *spec, const bp_graph_limits *row
 
 uint64_t bp_length_buckets_scratch(const bp_spec *spec, const bp_graph_limits *rows)
 {
-    const bp_graph graph = {.used = {.buffers = rows->buffers}};
+    const bp_graph graph = {.used = *rows};
     const uint64_t verify = bp_size_add(bp_verify_scratch(&graph), 2 * BUCKETS_ALIGNMENT);
     const uint64_t keep =
         spec->offload.room > 0 ? bp_size_add(bp_resident_scratch(rows), BUCKETS_ALIGNMENT) : 0;
@@ -237,7 +237,7 @@ static bp_status buckets_write(bp_plan *plan, bp_length_bucket *to, bp_error *er
 {
     const bp_spec spec = bp_length_buckets_spec(&plan->spec, to->sequence);
     const bp_graph_limits *rows = &plan->rows;
-    const bp_graph limits = {.used = {.buffers = rows->buffers}};
+    const bp_graph limits = {.used = *rows};
     const uint64_t bytes = bp_verify_scratch(&limits);
     bp_compile compile = {0};
     bp_builder builder;

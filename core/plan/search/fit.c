@@ -513,7 +513,7 @@ static bool chain_is_slower(fit_search *s, const bp_spec *base, const chain_shap
 
 /* Whether keeping the inputs of every n-th stage may need at most so many bytes, by what keeping
  * all inputs takes (`full` bytes) and what keeping everything does: an n-th of the inputs is there,
- * and the tapes of n stages instead of one. */
+ * and the tapes of n stages instead of one, of half the mean since stages differ. */
 static bool segments_fit(const fit_search *s, const bp_policy *policy, uint64_t full, uint64_t most)
 {
     const uint64_t stages = stage_count(&s->request->spec);
@@ -522,7 +522,7 @@ static bool segments_fit(const fit_search *s, const bp_policy *policy, uint64_t 
         n++;
     }
     const uint64_t less = s->checkpoints - s->checkpoints / n;
-    return full - less + (n - 1) * (s->tape / stages) <= most;
+    return full - less + (n - 1) * (s->tape / stages / 2) <= most;
 }
 
 /* Whether a policy with a name is worth a plan. What keeps more than a set that needs far too much
@@ -546,8 +546,9 @@ static bool named_may_win(const fit_search *s, const bp_policy *policy, uint64_t
         return full->fits && !fit_is_far(s, least_selective);
     case BP_POLICY_EVERY:
     case BP_POLICY_SQRT:
-        return best->fits ? full->seconds <= best->seconds
-                          : segments_fit(s, policy, full->arena_bytes, most);
+        return best->fits
+                   ? full->seconds <= best->seconds
+                   : fit_is_near(s, full) || segments_fit(s, policy, full->arena_bytes, most);
     default:
         return true;
     }
