@@ -128,7 +128,7 @@ void block_make(block_run *run, uint32_t target)
     const uint32_t acts = run->back ? 0 : run->masks.acts;
     const block_need need = block_needs(&run->masks, have, target, acts);
     uint32_t taker[BP_BLOCK_VALUES], made = 0;
-    block_positions(run, &need, taker);
+    block_positions(run, &need, target, taker);
     run->fused = block_fusions(&run->masks, &need);
     for (uint32_t i = 0; i < run->block->nodes; i++) {
         bool waits = false;

@@ -11,6 +11,35 @@ bool block_node_works(const block_run *run, uint32_t index)
            (row->trains != NULL && row->trains(run->builder, node));
 }
 
+/* Values that backward of a node reads. A ReLU's slope follows from its output as well: where its
+ * input has to be made again it reads that, in whose place the input then lies. */
+static uint32_t block_node_reads(const block_run *run, uint32_t index)
+{
+    const bp_node *node = &run->block->node[index];
+    const uint32_t x = node->in[0], y = node->out[0];
+    const bool there = bp_ref_present(run->ref[x]) || bp_ref_present(run->code[x]);
+    const bool relu = node->kind == BP_NODE_ACTIVATION && (node->activation == BP_ACTIVATION_RELU ||
+                                                           node->activation == BP_ACTIVATION_RELU6);
+    const bool made = relu && !there && y + 1 < run->block->values && run->block->chunk_rows == 0;
+    return made ? value_bit(y) : node_reads(run->builder, node);
+}
+
+/* Whether making `target` again takes, beside what is made, a value larger than the gradient that
+ * node `index` reads: then it is made before the gradient that the node makes. */
+static bool block_makes_more(const block_run *run, uint32_t index, uint32_t target)
+{
+    const uint64_t read = count_of(output_of(run->block, &run->block->node[index], 0));
+    const block_need need = block_needs(&run->masks, run->held | value_bit(0), target, 0);
+    bool more = false;
+    for (uint32_t i = 0; i < run->block->nodes && run->block->poor; i++) {
+        const bp_node *node = &run->block->node[i];
+        const bool beside = (need.nodes & value_bit(i)) != 0 && node_row_of(node)->places == 0 &&
+                            run->masks.maker[node->in[0]] < run->block->nodes;
+        more = more || (beside && count_of(input_of(run->block, node, 0)) > read);
+    }
+    return more;
+}
+
 /* Sets up run->wanted and run->stored of a backward; reads[i]: values that have to be there for
  * the backward of node i, none where it has nothing to do. */
 static void block_want(block_run *run, bool input_wanted, uint32_t reads[BP_BLOCK_NODES])
@@ -20,14 +49,24 @@ static void block_want(block_run *run, bool input_wanted, uint32_t reads[BP_BLOC
     for (uint32_t i = 0; i < run->block->nodes; i++) {
         const bool works = block_node_works(run, i);
         run->wanted |= works ? run->masks.outs[i] : 0;
-        reads[i] = works ? node_reads(run->builder, &run->block->node[i]) : 0;
+        reads[i] = works ? block_node_reads(run, i) : 0;
         run->stored |= reads[i];
     }
     for (uint32_t i = run->block->nodes; i-- > 0;) {
         const bp_node *node = &run->block->node[i];
         const uint32_t maker = run->masks.maker[node->in[0]];
-        const bool ahead = node_row_of(node)->ahead && maker < run->block->nodes;
+        const bool ahead = maker < run->block->nodes &&
+                           (node_row_of(node)->ahead || block_makes_more(run, i, reads[maker]));
         reads[i] |= ahead && block_node_works(run, i) ? reads[maker] : 0;
+    }
+}
+
+/* Forgets what node `index` has made and the one that goes back next does not read. */
+static void block_forget(block_run *run, uint32_t index, const uint32_t reads[BP_BLOCK_NODES])
+{
+    const uint32_t keep = run->held | value_bit(0) | (index > 0 ? reads[index - 1] : 0);
+    for (uint32_t v = 0; v < run->block->values && run->block->poor; v++) {
+        run->ref[v] = (keep & value_bit(v)) != 0 ? run->ref[v] : BP_ABSENT;
     }
 }
 
@@ -61,6 +100,7 @@ void bp_block_backward(bp_builder *builder, bp_stage_call *call, bp_block *block
             block_chunks_before(&run);
             block_read(&run, reads[i]);
             block_go_back(&run, i);
+            block_forget(&run, i, reads);
         }
     }
     if (block->chunk_until > 0) {

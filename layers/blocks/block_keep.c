@@ -112,11 +112,34 @@ static uint32_t taker_of(const block_run *run, const block_need *need, uint32_t 
     return v;
 }
 
-void block_positions(const block_run *run, const block_need *need, uint32_t taker[BP_BLOCK_VALUES])
+/* Whether what the one reader of v makes stays behind a pass of backward, or is made into what
+ * stays: only then is v of no more use. Of chunks and streams other passes make v's rows. */
+static bool reader_stays(const block_run *run, uint32_t v, uint32_t target,
+                         const uint32_t taker[BP_BLOCK_VALUES])
+{
+    const block_masks *masks = &run->masks;
+    const uint32_t readers = masks->readers[v];
+    if (readers == 0 || (readers & (readers - 1)) != 0 || run->chunk ||
+        run->block->chunk_rows > 0) {
+        return false;
+    }
+    uint32_t reader = 0;
+    while (readers != value_bit(reader)) {
+        reader++;
+    }
+    const uint32_t y = run->block->node[reader].out[0];
+    const bool passes =
+        (masks->transient & value_bit(y)) != 0 && (masks->outs[reader] & target) == 0;
+    return !passes || taker[y] != y;
+}
+
+void block_positions(const block_run *run, const block_need *need, uint32_t target,
+                     uint32_t taker[BP_BLOCK_VALUES])
 {
     for (uint32_t v = run->block->values; v-- > 0;) {
         const bool made = v > 0 && (need->values & value_bit(v)) != 0;
-        const bool free = !run->back && (run->stored & value_bit(v)) == 0;
+        const bool free = (run->stored & value_bit(v)) == 0 &&
+                          (!run->back || reader_stays(run, v, target, taker));
         const uint32_t next = made ? taker_of(run, need, v, free) : v;
         /* What its reader makes comes later, and so its place is known. */
         taker[v] = next != v ? taker[next] : v;

@@ -7,7 +7,7 @@ bp_block_list bp_list_begin(bp_block *block, uint64_t rows, uint64_t width)
     const bp_block_list list = {.block = block, .rows = rows, .width = width};
     block->values = 0;
     block->nodes = 0;
-    block->ends = false;
+    block->ends = block->poor = false;
     (void)bp_list_value(&list, "input", "d_in", width);
     return list;
 }

@@ -153,7 +153,7 @@ static void whisper_convolution(const bp_whisper_config *own, uint64_t samples, 
     const uint64_t to[4] = {samples, window.out_height, 1, own->stack.width};
     block->values = 0;
     block->nodes = 2;
-    block->ends = false;
+    block->ends = block->poor = false;
     block->chunk_first = 0;
     block->chunk_rows = 0;
     const uint32_t x = whisper_frame_value(block, "input", "d_in", from);

@@ -172,17 +172,41 @@ static void cnn_forward(bp_builder *builder, bp_stage_call *call)
     bp_samples_end(builder);
 }
 
+/* The list of a layer for backward; where little is kept with the mean behind it. Whether it is. */
+static bool cnn_describe(bp_builder *builder, const bp_cnn_config *own, uint32_t layer,
+                         bp_block *block)
+{
+    bp_cnn_describe(builder->rows, own, layer, block);
+    block->poor = builder->spec->policy.kind == BP_POLICY_MEMORY_POOR;
+    return bp_image_keeps_little(builder) &&
+           !bp_image_lines_there(own, cnn_lines(builder), layer) &&
+           bp_cnn_describe_mean(builder->rows, own, layer, block);
+}
+
+/* Whether a stage's gradient goes on to the layer before it as it is. */
+static bool cnn_leaves(bp_builder *builder, const bp_cnn_config *own, const bp_stage_call *call)
+{
+    return call->stage > 0 && call->stage < own->layers && call->input_wanted &&
+           own->layer[call->stage].kind == BP_CNN_MEAN_POOL &&
+           cnn_describe(builder, own, call->stage - 1, bp_block_room(builder));
+}
+
 static void cnn_backward(bp_builder *builder, bp_stage_call *call)
 {
     const bp_cnn_config own = bp_cnn_config_of(&builder->spec->config);
     bp_samples_begin(builder);
+    if (cnn_leaves(builder, &own, call)) {
+        call->d_input = call->d_output;
+        bp_samples_end(builder);
+        return;
+    }
     if (call->stage == own.layers) {
         const bp_classifier judge = cnn_judge(builder);
         const bp_ref d_x = bp_classifier_backward(builder, &judge, cnn_read(builder, &own, call));
         call->d_input = call->input_wanted ? d_x : BP_ABSENT;
     } else {
         bp_block *block = bp_block_room(builder);
-        bp_cnn_describe(builder->rows, &own, call->stage, block);
+        (void)cnn_describe(builder, &own, call->stage, block);
         call->input = cnn_read(builder, &own, call);
         bp_block_backward(builder, call, block);
     }

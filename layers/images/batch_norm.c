@@ -45,12 +45,16 @@ bool bp_batch_norm_trains(const bp_builder *builder, const bp_batch_norm *norm)
            bp_build_trainable(builder, norm->first + BIAS);
 }
 
-/* Whether the running statistics are taken. Beside adapters they are: an adapter's file has none.
- */
-static bool batch_norm_runs(const bp_builder *builder, const bp_batch_norm *norm)
+/* Beside adapters they are: an adapter's file has no statistics. */
+bool bp_batch_norm_runs(const bp_builder *builder, const bp_batch_norm *norm)
 {
     return builder->spec->lora.rank > 0 || builder->mode != BP_MODE_TRAIN || norm->frozen ||
            !bp_batch_norm_trains(builder, norm);
+}
+
+bool bp_batch_norm_reads(const bp_builder *builder, const bp_batch_norm *norm)
+{
+    return !bp_batch_norm_runs(builder, norm) || bp_build_trainable(builder, norm->first + WEIGHT);
 }
 
 static bp_ref variance_of(const bp_batch_norm *norm, bp_ref statistics)
@@ -80,7 +84,7 @@ static bp_ref make_statistics(bp_builder *builder, const bp_batch_norm *norm, bp
 static void batch_norm_take(bp_builder *builder, const bp_batch_norm *norm, bp_ref statistics,
                             bp_ref taken[2])
 {
-    if (batch_norm_runs(builder, norm)) {
+    if (bp_batch_norm_runs(builder, norm)) {
         taken[0] = bp_build_acquire(builder, norm->first + RUNNING_MEAN, BP_FOR_FORWARD);
         taken[1] = bp_build_acquire(builder, norm->first + RUNNING_VARIANCE, BP_FOR_FORWARD);
     } else {
@@ -91,7 +95,7 @@ static void batch_norm_take(bp_builder *builder, const bp_batch_norm *norm, bp_r
 
 static void batch_norm_leave(bp_builder *builder, const bp_batch_norm *norm)
 {
-    if (batch_norm_runs(builder, norm)) {
+    if (bp_batch_norm_runs(builder, norm)) {
         bp_build_release(builder, norm->first + RUNNING_VARIANCE);
         bp_build_release(builder, norm->first + RUNNING_MEAN);
     }
@@ -103,7 +107,7 @@ void bp_batch_norm_forward(bp_builder *builder, const bp_batch_norm *norm, bp_re
     bp_ref taken[2];
     /* what the tape keeps of a norm is defined, whoever reads it */
     const bool kept = bp_ref_present(statistics) && !made;
-    if (!batch_norm_runs(builder, norm) ? !made : kept) {
+    if (!bp_batch_norm_runs(builder, norm) ? !made : kept) {
         statistics = make_statistics(builder, norm, x, statistics);
     }
     batch_norm_take(builder, norm, statistics, taken);
@@ -123,10 +127,12 @@ void bp_batch_norm_forward(bp_builder *builder, const bp_batch_norm *norm, bp_re
     batch_norm_leave(builder, norm);
 }
 
-/* The sums over places that both gradients are made of. */
+/* The sums over places that both gradients are made of. Where x is not read that of the weight,
+ * which nobody takes, is of d_y itself: the bias's has the bits that it has beside any other. */
 static void batch_norm_sums(bp_builder *builder, const bp_batch_norm *norm, bp_ref x, bp_ref d_y,
                             const bp_ref taken[2], bp_ref sums)
 {
+    const bool reads = bp_batch_norm_reads(builder, norm);
     const bp_batchnorm_sums_scalars scalars = {.batch = (int64_t)builder->rows,
                                                .sequence = (int64_t)norm->places,
                                                .width = (int64_t)norm->width,
@@ -134,7 +140,7 @@ static void batch_norm_sums(bp_builder *builder, const bp_batch_norm *norm, bp_r
     const bp_batchnorm_sums_operands operands = {.d_weight = sums,
                                                  .d_bias = bp_ref_at(sums, norm->width),
                                                  .d_y = d_y,
-                                                 .x = x,
+                                                 .x = reads ? x : d_y,
                                                  .mean = taken[0],
                                                  .variance = taken[1],
                                                  .lengths = builder->input[BP_INPUT_LENGTHS]};
@@ -156,7 +162,7 @@ static void batch_norm_add(bp_builder *builder, uint32_t parameter, uint64_t wid
 static void batch_norm_input(bp_builder *builder, const bp_batch_norm *norm, bp_ref x, bp_ref d_y,
                              const bp_ref taken[2], bp_ref sums)
 {
-    const bool runs = batch_norm_runs(builder, norm);
+    const bool runs = bp_batch_norm_runs(builder, norm);
     const bp_batchnorm_backward_scalars scalars = {.batch = (int64_t)builder->rows,
                                                    .sequence = (int64_t)norm->places,
                                                    .width = (int64_t)norm->width,
@@ -179,7 +185,7 @@ static void batch_norm_input(bp_builder *builder, const bp_batch_norm *norm, bp_
 /* Once for each micro-batch: a second backward over the same one leaves them. */
 static void batch_norm_move(bp_builder *builder, const bp_batch_norm *norm, bp_ref statistics)
 {
-    if (batch_norm_runs(builder, norm) || builder->loss_counted) {
+    if (bp_batch_norm_runs(builder, norm) || builder->loss_counted) {
         return;
     }
     const bp_batchnorm_running_scalars scalars = {.batch = (int64_t)builder->rows,
@@ -206,7 +212,7 @@ void bp_batch_norm_backward(bp_builder *builder, const bp_batch_norm *norm, bp_r
     const bp_ref sums =
         bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, 2, norm->width, "d_statistics");
     batch_norm_take(builder, norm, statistics, taken);
-    if (!batch_norm_runs(builder, norm) || bp_batch_norm_trains(builder, norm)) {
+    if (!bp_batch_norm_runs(builder, norm) || bp_batch_norm_trains(builder, norm)) {
         batch_norm_sums(builder, norm, x, d_y, taken, sums);
     }
     batch_norm_add(builder, norm->first + WEIGHT, norm->width, sums);

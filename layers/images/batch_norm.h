@@ -33,12 +33,17 @@ void bp_batch_norm_count(bp_builder *builder);
 /* Whether its weight or its bias is trained. */
 bool bp_batch_norm_trains(const bp_builder *builder, const bp_batch_norm *norm);
 
+/* Whether the running statistics are taken, and whether backward reads x. */
+bool bp_batch_norm_runs(const bp_builder *builder, const bp_batch_norm *norm);
+bool bp_batch_norm_reads(const bp_builder *builder, const bp_batch_norm *norm);
+
 /* y from x, which it may be. statistics (2, width) F32: absent, to be made (`made` false) or to be
  * used; without them they are made where they are needed. */
 void bp_batch_norm_forward(bp_builder *builder, const bp_batch_norm *norm, bp_ref x, bp_ref y,
                            bp_ref statistics, bool made);
 
 /* d_y becomes d_x, where that is wanted; d_weight and d_bias (+)= ..; the running statistics move.
+ * x may be absent where bp_batch_norm_reads is false, statistics where the running ones are taken.
  */
 void bp_batch_norm_backward(bp_builder *builder, const bp_batch_norm *norm, bp_ref x,
                             bp_ref statistics, bp_ref d_y, bool wanted);

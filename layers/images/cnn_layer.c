@@ -372,6 +372,30 @@ void bp_cnn_describe(uint64_t batch, const bp_cnn_config *own, uint32_t layer, b
     }
 }
 
+#define PLACES_MOST 64 /* of a micro-batch: an op each */
+
+bool bp_cnn_describe_mean(uint64_t batch, const bp_cnn_config *own, uint32_t layer, bp_block *block)
+{
+    uint64_t from[3];
+    const bool last = layer + 1 >= own->layers || block->nodes == 0;
+    if (last || own->layer[layer + 1].kind != BP_CNN_MEAN_POOL ||
+        block->node[block->nodes - 1].kind != BP_NODE_ACTIVATION) {
+        return false;
+    }
+    bp_cnn_shape(own, layer + 1, from);
+    const bp_cnn_layer *pool = &own->layer[layer + 1];
+    const bp_image_window w =
+        bp_image_window_over(from, pool->kernel, pool->stride, pool->padding, 1);
+    if (!bp_image_window_whole(&w) || batch > PLACES_MOST / (w.height * w.width)) {
+        return false;
+    }
+    const uint64_t shape[4] = {batch, 1, 1, w.channels};
+    bp_node *node = add_node(block, BP_NODE_MEAN_POOL, block->values - 1);
+    node->window = w;
+    node->out[0] = add_value(block, "pooled", NULL, shape, false);
+    return true;
+}
+
 /* Refusals. */
 
 static bp_status refuse_layer(bp_error *error, const char *text, uint32_t layer, uint32_t layers)

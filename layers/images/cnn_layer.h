@@ -21,6 +21,11 @@ void bp_cnn_publish(bp_builder *builder, const bp_cnn_config *own, uint32_t laye
 /* A layer over `batch` images as a list of nodes. */
 void bp_cnn_describe(uint64_t batch, const bp_cnn_config *own, uint32_t layer, bp_block *block);
 
+/* Adds the layer behind `layer` to its list, where that is the mean of a whole image and reads a
+ * ReLU, of few places: backward then needs no gradient of each place. Whether it did. */
+bool bp_cnn_describe_mean(uint64_t batch, const bp_cnn_config *own, uint32_t layer,
+                          bp_block *block);
+
 /* Whether any layer has a norm. */
 bool bp_cnn_norms(const bp_cnn_config *own);
 

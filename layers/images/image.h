@@ -75,4 +75,10 @@ void bp_pool_mean_forward(bp_builder *builder, const bp_image_window *window, bp
 void bp_pool_mean_backward(bp_builder *builder, const bp_image_window *window, bp_ref d_y,
                            bp_ref d_x);
 
+/* Whether a window sees all of the image and nothing else, so that the gradient of a mean is the
+ * same at every place; d_x (batch, channels) is that of one. */
+bool bp_image_window_whole(const bp_image_window *window);
+void bp_pool_mean_backward_place(bp_builder *builder, const bp_image_window *window, bp_ref d_y,
+                                 bp_ref d_x);
+
 #endif

@@ -259,8 +259,9 @@ static uint64_t lines_trained(const bp_builder *builder, const bp_cnn_config *ow
                       : seen + builder->spec->batch *
                                    (w->height * w->width * w->channels +
                                     w->out_height * value_line(&block->value[node->out[0]]));
-        const bool norm =
-            node->kind == BP_NODE_BATCH_NORM && bp_batch_norm_trains(builder, &node->batch_norm);
+        const bool norm = node->kind == BP_NODE_BATCH_NORM &&
+                          bp_batch_norm_trains(builder, &node->batch_norm) &&
+                          bp_batch_norm_reads(builder, &node->batch_norm);
         const bp_value *value = &block->value[node->out[0]];
         const uint64_t both = norm ? 2 * value->shape[0] * value->shape[1] * value_line(value) : 0;
         most = elements > most ? elements : most;

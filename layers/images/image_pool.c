@@ -45,3 +45,25 @@ void bp_pool_mean_backward(bp_builder *builder, const bp_image_window *window, b
     const bp_window_mean_backward_operands operands = {.d_x = d_x, .d_y = d_y};
     bp_build_window_mean_backward(builder, &operands, &scalars);
 }
+
+bool bp_image_window_whole(const bp_image_window *window)
+{
+    return window->out_height == 1 && window->out_width == 1 &&
+           window->kernel[0] == window->height && window->kernel[1] == window->width &&
+           window->before[0] == 0 && window->before[1] == 0 && window->dilation <= 1;
+}
+
+/* The first place of the window is the image; its divisor counts the others, too. */
+void bp_pool_mean_backward_place(bp_builder *builder, const bp_image_window *window, bp_ref d_y,
+                                 bp_ref d_x)
+{
+    bp_image_window place = *window;
+    place.height = place.width = 1;
+    const bp_window_mean_scalars s = window_flagged(&place, builder->rows, 0);
+    const bp_window_mean_backward_scalars scalars = {
+        s.batch,        s.height,    s.width,         s.channels,     s.pitch,
+        s.out_height,   s.out_width, s.kernel_height, s.kernel_width, s.stride_height,
+        s.stride_width, s.top,       s.left,          s.dilation,     s.inside};
+    const bp_window_mean_backward_operands operands = {.d_x = d_x, .d_y = d_y};
+    bp_build_window_mean_backward(builder, &operands, &scalars);
+}

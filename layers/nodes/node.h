@@ -151,6 +151,7 @@ typedef struct bp_block {
     bp_value value[BP_BLOCK_VALUES];
     uint32_t values; /* the last is the block's output */
     bool ends;       /* nobody reads the output: it is not made */
+    bool poor; /* backward makes a value for each node that reads it, and holds none between */
     bp_node node[BP_BLOCK_NODES];
     uint32_t nodes;       /* each after those that make its inputs */
     uint32_t chunk_first; /* from this node on they run over chunk_rows rows after each other */

@@ -60,6 +60,12 @@ static bool batch_norm_trains(const bp_builder *builder, const bp_node *node)
     return bp_batch_norm_trains(builder, &node->batch_norm);
 }
 
+static uint32_t batch_norm_reads(const bp_builder *builder, const bp_node *node)
+{
+    return (bp_batch_norm_reads(builder, &node->batch_norm) ? READS_INPUT(0) : 0) |
+           (bp_batch_norm_runs(builder, &node->batch_norm) ? 0 : READS_OUTPUT(1));
+}
+
 static void batch_norm_forward(const block_run *run, const bp_node *node)
 {
     const bool makes = (run->making & value_bit(node->out[1])) != 0;
@@ -115,8 +121,23 @@ static void mean_pool_forward(const block_run *run, const bp_node *node)
                          ref_of_output(run, node, 0));
 }
 
+/* The gradient of one place of each image, for the ReLU before it to take at every place. */
+static void mean_pool_leave(block_run *run, const bp_node *node)
+{
+    const bp_ref place = bp_build_buffer(run->builder, BP_CLASS_WORKSPACE, BP_F32,
+                                         run->builder->rows, node->window.channels, "d_place");
+    bp_pool_mean_backward_place(run->builder, &node->window, run->grad[node->out[0]], place);
+    run->grad[node->in[0]] = place;
+    run->placed |= value_bit(node->in[0]);
+}
+
 static void mean_pool_backward(block_run *run, const bp_node *node)
 {
+    const uint32_t maker = run->masks.maker[node->in[0]];
+    if (maker < run->block->nodes && run->block->node[maker].kind == BP_NODE_ACTIVATION) {
+        mean_pool_leave(run, node);
+        return;
+    }
     const bp_ref d_x = node_make_gradient(run, node->in[0]);
     bp_pool_mean_backward(run->builder, &node->window, run->grad[node->out[0]], d_x);
     node_take_gradient(run, node->in[0], d_x);
@@ -134,7 +155,7 @@ const node_row node_image_rows[BP_NODE_KIND_COUNT - BP_NODE_CONVOLUTION] = {
     [BP_NODE_BATCH_NORM - BP_NODE_CONVOLUTION] = {.name = "batch norm",
                                                   .inputs = 1,
                                                   .outputs = 2,
-                                                  .reads = READS_INPUT(0) | READS_OUTPUT(1),
+                                                  .reads_of = batch_norm_reads,
                                                   .places = 1,
                                                   .fits = batch_norm_fits,
                                                   .trains = batch_norm_trains,

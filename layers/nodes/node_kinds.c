@@ -330,11 +330,30 @@ static void activation_forward(const block_run *run, const bp_node *node)
                 ref_of_input(run, node, 0), ref_of_output(run, node, 0));
 }
 
+/* By places, which share a row of gradients; what was made for this is given up. */
+static void activation_places(block_run *run, const bp_node *node, uint32_t value, bp_ref row)
+{
+    const bp_ref x = run->ref[value];
+    const bool held = (run->held & value_bit(value)) != 0;
+    const bp_ref d = held ? node_make_gradient(run, node->in[0]) : x;
+    const uint64_t width = value_width(input_of(run->block, node, 0));
+    const uint64_t places = value_rows(input_of(run->block, node, 0)) / run->builder->rows;
+    for (uint64_t i = 0; i < run->builder->rows * places; i++) {
+        bp_activate_backward(run->builder, node->activation, width, bp_ref_at(x, i * width),
+                             bp_ref_at(row, i / places * width), bp_ref_at(d, i * width));
+    }
+    node_take_gradient(run, node->in[0], d);
+}
+
 static void activation_backward(block_run *run, const bp_node *node)
 {
-    const bp_ref d = run->grad[node->out[0]];
+    const bp_ref d = run->grad[node->out[0]], x = ref_of_input(run, node, 0);
+    if ((run->placed & value_bit(node->out[0])) != 0) {
+        activation_places(run, node, bp_ref_present(x) ? node->in[0] : node->out[0], d);
+        return;
+    }
     bp_activate_backward(run->builder, node->activation, count_of(input_of(run->block, node, 0)),
-                         ref_of_input(run, node, 0), d, d);
+                         bp_ref_present(x) ? x : ref_of_output(run, node, 0), d, d);
     node_take_gradient(run, node->in[0], d);
 }
 
@@ -513,12 +532,13 @@ uint32_t node_outputs(const bp_node *node)
 uint32_t node_reads(const bp_builder *builder, const bp_node *node)
 {
     const node_row *row = node_row_of(node);
+    const uint32_t reads = row->reads_of != NULL ? row->reads_of(builder, node) : row->reads;
     uint32_t mask = 0;
     for (uint32_t i = 0; i < row->inputs; i++) {
-        mask |= (row->reads & READS_INPUT(i)) != 0 ? value_bit(node->in[i]) : 0;
+        mask |= (reads & READS_INPUT(i)) != 0 ? value_bit(node->in[i]) : 0;
     }
     for (uint32_t i = 0; i < node_outputs(node); i++) {
-        mask |= (row->reads & READS_OUTPUT(i)) != 0 ? value_bit(node->out[i]) : 0;
+        mask |= (reads & READS_OUTPUT(i)) != 0 ? value_bit(node->out[i]) : 0;
     }
     const bool reading = row->trains_reading != NULL && row->trains_reading(builder, node);
     return mask | (reading ? value_bit(node->in[0]) : 0);

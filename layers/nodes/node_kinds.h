@@ -47,6 +47,7 @@ typedef struct block_run {
     uint32_t making;  /* values that the pass makes */
     uint32_t fused;   /* nodes of GELU that the pass makes with the product before */
     uint32_t wanted;  /* values whose gradient is wanted */
+    uint32_t placed;  /* values of which grad is that of one place of each image, all having it */
 } block_run;
 
 typedef struct node_row {
@@ -54,7 +55,8 @@ typedef struct node_row {
     uint32_t inputs;
     uint32_t outputs; /* BP_NODE_DENSE, BP_NODE_SPLIT: as many as parts */
     uint32_t reads;   /* what backward always reads: bit i input i, bit 8 + i output i */
-    uint32_t places;  /* bit i: the first output may lie where input i lay */
+    uint32_t (*reads_of)(const bp_builder *builder, const bp_node *node); /* instead; NULL: that */
+    uint32_t places; /* bit i: the first output may lie where input i lay */
     bool ahead;      /* backward makes a buffer for the gradient of input 0: what the node that made
                         the input reads is made first, so that it is not made beside it */
     bool acts;       /* it has effects that forward is for */
@@ -100,9 +102,10 @@ block_need block_needs(const block_masks *masks, uint32_t have, uint32_t target,
 uint32_t block_fusions(const block_masks *masks, const block_need *need);
 
 /* Where values lie that a pass over `need` makes: taker[v] is the value in whose buffer v lies, v
- * itself for most. Values of `stored` have places of their own; backward shares only where an op
- * works in place. */
-void block_positions(const block_run *run, const block_need *need, uint32_t taker[BP_BLOCK_VALUES]);
+ * itself for most. Values of `stored` have places of their own. Backward shares where an op works
+ * in place, and where the value has one reader whose output stays: it is never made again. */
+void block_positions(const block_run *run, const block_need *need, uint32_t target,
+                     uint32_t taker[BP_BLOCK_VALUES]);
 
 /* Adds what a tape in 8 bits changes, where the spec asks for one.
  *

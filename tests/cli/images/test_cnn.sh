@@ -44,7 +44,8 @@ echo '{"model_type": "cnn", "image_height": 9, "image_width": 8, "num_channels":
 awk 'BEGIN { for (j = 0; j < 144; j++) printf "f%d,", j; print "label"
     for (i = 0; i < 12; i++) { for (j = 0; j < 144; j++) printf "%.4f,", ((i * 144 + j) * 7919 % 257 - 128) / 64
         print i % 3 } }' >"$work/lines.csv"
-for more in '' '--lora-r 2' '--per-device-train-batch-size 3' '--gradient-dtype bf16'; do
+for more in '' '--lora-r 2' '--per-device-train-batch-size 3' '--gradient-dtype bf16' '--freeze *.weight' \
+    '--freeze *.weight --per-device-train-batch-size 9'; do
     whole=''
     for policy in none full memory-poor; do
         # shellcheck disable=SC2086

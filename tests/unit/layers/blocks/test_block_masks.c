@@ -80,12 +80,50 @@ static void places_of_what_is_wanted(void **state)
     (void)add_node(&block, BP_NODE_DENSE, active, 1);
     block_masks_of(&block, &run.masks);
     block_need need = block_needs(&run.masks, value_bit(0), value_bit(active), 0);
-    block_positions(&run, &need, taker);
+    block_positions(&run, &need, value_bit(active), taker);
     assert_int_equal(taker[product], active);
     need = block_needs(&run.masks, value_bit(0), value_bit(product), value_bit(1));
     assert_true((need.nodes & value_bit(1)) != 0 && (need.values & value_bit(active)) == 0);
-    block_positions(&run, &need, taker);
+    block_positions(&run, &need, value_bit(product), taker);
     assert_int_equal(taker[product], product);
+}
+
+/* In backward a value's place is given up where it is never made again: its one reader's output
+ * stays, or becomes what stays, and no backward reads the value. */
+/* verifies layers-57.d913 */
+static void places_of_what_is_made_again(void **state)
+{
+    (void)state;
+    bp_block block = {.values = 0};
+    bp_spec spec = model_fixture_spec();
+    bp_builder builder = {.spec = &spec};
+    block_run run = {.builder = &builder, .block = &block, .back = true};
+    uint32_t taker[BP_BLOCK_VALUES];
+    const uint32_t product = add_node(&block, BP_NODE_DENSE, add_value(&block, false), 1);
+    const uint32_t norm = add_node(&block, BP_NODE_ACTIVATION, product, 1);
+    const uint32_t active = add_node(&block, BP_NODE_ACTIVATION, norm, 1);
+    (void)add_node(&block, BP_NODE_DENSE, active, 1);
+    block.node[1].again = true;
+    for (uint32_t form = 0; form < 6; form++) {
+        run.stored = form == 1 ? value_bit(product) : form == 2 ? value_bit(norm) : 0;
+        run.chunk = form == 3;
+        block.chunk_rows = form == 4 ? 1 : 0;
+        block.node[3].in[0] = form == 5 ? norm : active; /* then it has two readers */
+        block_masks_of(&block, &run.masks);
+        const uint32_t target = value_bit(active);
+        const block_need need = block_needs(&run.masks, value_bit(0), target, 0);
+        block_positions(&run, &need, target, taker);
+        assert_int_equal(taker[norm], form >= 2 ? norm : active);
+        assert_int_equal(taker[product], form == 0 ? active : product);
+    }
+    /* the norm itself is what the pass is for */
+    block.node[3].in[0] = active;
+    run.chunk = false;
+    block.chunk_rows = 0;
+    block_masks_of(&block, &run.masks);
+    const block_need need = block_needs(&run.masks, value_bit(0), value_bit(norm), 0);
+    block_positions(&run, &need, value_bit(norm), taker);
+    assert_int_equal(taker[product], norm);
 }
 
 /* Where choices would be too many, a norm's statistics go with its output, and the outputs of
@@ -187,6 +225,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_derived),
         cmocka_unit_test(places_of_what_is_wanted),
+        cmocka_unit_test(places_of_what_is_made_again),
         cmocka_unit_test(choices_that_go_together),
         cmocka_unit_test(blocks_counted_in_few_rows),
     };
