@@ -7,7 +7,7 @@
 
 static uint64_t partials_of(const bp_parameter *parameter)
 {
-    return bp_size_ceil_div(parameter->count, BP_CLIP_CHUNK);
+    return bp_size_ceil_div(bp_build_trained(parameter).count, BP_CLIP_CHUNK);
 }
 
 /* All that this program will have: those due now, or where they come part by part those of every
@@ -42,7 +42,7 @@ static uint64_t clip_place_of(const bp_builder *builder, const bp_parameter *par
     if (builder->spec->gradient_release != BP_RELEASE_NONE && !bp_spec_needs_norm(builder->spec)) {
         return builder->norms_used;
     }
-    return before + parameter->ready_first / BP_CLIP_CHUNK;
+    return before + (parameter->ready_first - bp_build_trained(parameter).first) / BP_CLIP_CHUNK;
 }
 
 void bp_clip_declare(bp_builder *builder)

@@ -115,7 +115,8 @@ void bp_rule_declare_one(bp_builder *builder, uint32_t index)
         parameter->state[k] =
             form == BP_CODEC_F32
                 ? bp_build_state(builder, index, BP_F32, rule->state_names[k])
-                : bp_build_state_bytes(builder, index, bp_codec_bytes(parameter->count, form),
+                : bp_build_state_bytes(builder, index,
+                                       bp_codec_bytes(bp_build_trained(parameter).count, form),
                                        bp_codec_bytes(BP_SHARD_UNIT, form), rule->state_names[k]);
     }
 }
@@ -158,7 +159,7 @@ static bp_rule_scalars scalars_of(const bp_builder *builder, uint32_t index)
     const bp_share share = bp_build_ready_share(builder, index, builder->spec->rank);
     bp_rule_scalars scalars = {
         .ademamix = {.count = (int64_t)share.count,
-                     .first = (int64_t)share.first,
+                     .first = (int64_t)(share.first - bp_build_trained(parameter).first),
                      .stream = (int64_t)index,
                      .form = (int64_t)bp_rule_codec(builder->spec, parameter),
                      .master_form = (int64_t)parameter->master_form,

@@ -97,7 +97,11 @@ static void apply_rules(const bp_builder *builder, const char *name, bool still,
             continue;
         }
         frozen = frozen || rule->kind == BP_RULE_FREEZE;
-        train = train || rule->kind == BP_RULE_TRAIN;
+        if (rule->kind == BP_RULE_TRAIN) {
+            train = true;
+            parameter->row_first = rule->row_first;
+            parameter->row_count = rule->row_count;
+        }
         if (rule->sets_rate) {
             double peak = spec->optimizer_options.learning_rate;
             parameter->rate_scale = peak > 0.0 ? rule->learning_rate / peak : 0.0;
@@ -107,8 +111,48 @@ static void apply_rules(const bp_builder *builder, const char *name, bool still,
     }
     parameter->trainable = (train || !frozen) && !parameter->statistic && !parameter->constant &&
                            !bp_build_corrects(parameter);
+    parameter->row_count = parameter->trainable ? parameter->row_count : 0;
     parameter->fixed =
         spec->offload.fixed && !parameter->trainable && (!parameter->statistic || still);
+}
+
+/* What trains some rows of a parameter; NULL: nothing is in the way. */
+static const char *rows_refused(const bp_spec *spec, const bp_parameter *parameter)
+{
+    const bp_optimizer *optimizer = spec->optimizer;
+    const bool table = parameter->embedding ||
+                       (parameter->head == BP_HEAD_OUTPUT && spec->model->sliced_tables != NULL);
+    const bool along = spec->offload.weights || spec->offload.states || spec->offload.bases;
+    return (parameter->rank != 2 && parameter->rank != 4) || parameter->depthwise || table
+               ? "rows are trained of matrices and of convolutions over all channels"
+           : spec->working != BP_F32 || spec->lora.rank > 0 || spec->quantised != BP_QUANTISED_NONE
+               ? "rows are trained in fp32 without adapters and quantised weights"
+           : optimizer != NULL && (optimizer->whole_tensors || optimizer->average != NULL)
+               ? "rows are trained by rules of single elements without averages of weights"
+           : spec->ranks > 1 || bp_spec_virtual_ranks(spec) > 1 || spec->gradient_int8 || along
+               ? "rows are trained without ranks, --gradient-int8 and offloaded weights or states"
+               : NULL;
+}
+
+static void parameter_check_rows(bp_builder *builder, const bp_parameter *parameter,
+                                 const char *name)
+{
+    const uint64_t first = parameter->row_first, count = parameter->row_count;
+    const uint64_t most = parameter->shape[0];
+    if (count == 0 || builder->status != BP_OK) {
+        return;
+    }
+    const char *text = rows_refused(builder->spec, parameter);
+    if (text != NULL) {
+        builder->status = bp_error_set(builder->graph->error, BP_ERR_USAGE, where, text, name);
+    } else if (first >= most || count > most - first) {
+        builder->status = bp_error_limit(
+            builder->graph->error, BP_ERR_USAGE, where, "a parameter has no such row", name,
+            bp_size_signed(bp_size_add(first, count) - 1), BP_LIMIT_MOST, bp_size_signed(most) - 1);
+    }
+    if (builder->status != BP_OK) {
+        bp_error_prefix(builder->graph->error, "trainable");
+    }
 }
 
 /* The weight as a buffer, and what has its shape: master, gradient, state. */
@@ -421,6 +465,8 @@ void bp_build_parameter(bp_builder *builder, const bp_parameter_info *info)
     const bp_optimizer_options *options = &builder->spec->optimizer_options;
     parameter->weight_decay = options->decay_all || info->decay ? options->weight_decay : 0.0;
     apply_rules(builder, info->name, info->still, parameter);
+    parameter_check_rows(builder, parameter, info->name);
+    parameter->share = bp_build_trained(parameter);
     make_tensors(builder, index, info->name);
     note_name(builder, parameter, info->name);
     builder->weights_end = builder->graph->used.buffers;
@@ -519,6 +565,8 @@ uint32_t bp_build_state(bp_builder *builder, uint32_t parameter, bp_dtype dtype,
     }
     bp_buffer shape = weight_buffer(builder, &builder->parameters[parameter]);
     const uint64_t width = bp_dtype_bytes(dtype);
+    const uint64_t rows = builder->parameters[parameter].row_count;
+    shape.shape[0] = rows > 0 ? rows : shape.shape[0];
     shape.dtype = dtype;
     shape = shared_part(builder, parameter, shape, width * BP_SHARD_UNIT,
                         bp_size_mul(builder->parameters[parameter].count, width));
@@ -724,7 +772,9 @@ void compile_make_gradient(bp_builder *builder, uint32_t index)
                                  .rank = parameter->rank,
                                  .shape = {parameter->shape[0], parameter->shape[1],
                                            parameter->shape[2], parameter->shape[3]}};
-    parameter->gradient = gradient_buffer(builder, index, &prototype, "grad");
+    bp_buffer rows = prototype;
+    rows.shape[0] = parameter->row_count > 0 ? parameter->row_count : rows.shape[0];
+    parameter->gradient = gradient_buffer(builder, index, &rows, "grad");
 }
 
 static void refuse_gradient_outside(bp_builder *builder, uint32_t index)
@@ -792,10 +842,30 @@ static bp_ref chunk_sum_of(bp_builder *builder, uint32_t index, int64_t *accumul
 
 bp_ref bp_build_gradient(bp_builder *builder, uint32_t index, int64_t *accumulate)
 {
+    bp_share rows;
+    const bp_ref gradient = bp_build_gradient_rows(builder, index, &rows, accumulate);
+    if (builder->status == BP_OK && builder->parameters[index].row_count > 0) {
+        builder->status = bp_error_set(builder->graph->error, BP_ERR_USAGE, where,
+                                       "rows are trained of matrices and of convolutions over all "
+                                       "channels",
+                                       bp_build_name(builder, index));
+        bp_error_prefix(builder->graph->error, "trainable");
+    }
+    return gradient;
+}
+
+bp_ref bp_build_gradient_rows(bp_builder *builder, uint32_t index, bp_share *rows,
+                              int64_t *accumulate)
+{
     *accumulate = 0;
+    *rows = (bp_share){0, 0};
     if (builder->status != BP_OK) {
         return BP_ABSENT;
     }
+    const bp_parameter *parameter = &builder->parameters[index];
+    const bool some = parameter->row_count > 0;
+    *rows = (bp_share){some ? parameter->row_first : 0,
+                       some ? parameter->row_count : parameter->shape[0]};
     return builder->chunks && builder->spec->gradient != BP_F32
                ? chunk_sum_of(builder, index, accumulate)
                : gradient_of(builder, index, accumulate);

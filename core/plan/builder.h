@@ -82,6 +82,8 @@ typedef struct bp_parameter {
     double rate_scale;       /* of its own learning rate to the run's */
     double weight_decay;     /* its own, already 0 where it does not apply */
     uint32_t optim_bits;     /* asked for by name; 0: the optimizer's own choice */
+    uint64_t row_first;      /* the first row that is trained, */
+    uint64_t row_count;      /* and how many of the first dimension; 0: all of it */
     uint64_t ready_first; /* first element that is ready, and how many: all of them, or a slice */
     uint64_t ready_count;
     uint32_t name;               /* its place in the emitter's names; see bp_build_name */
@@ -213,6 +215,14 @@ typedef struct bp_builder {
  * scratch has to be given builder->scratch before it emits a stage. */
 void bp_build_init(bp_builder *builder, bp_graph *graph, const bp_spec *spec,
                    bp_parameter *parameters, uint32_t parameter_limit);
+
+/* The elements of a parameter that are trained: all, or those of its trained rows. */
+static inline bp_share bp_build_trained(const bp_parameter *parameter)
+{
+    const uint64_t row = parameter->row_count > 0 ? parameter->count / parameter->shape[0] : 0;
+    return row == 0 ? (bp_share){0, parameter->count}
+                    : (bp_share){parameter->row_first * row, parameter->row_count * row};
+}
 
 /* Whether masters and states are shared out, as they are where something is trained. */
 static inline bool bp_build_shared(const bp_builder *builder)
@@ -353,6 +363,11 @@ void bp_build_resolved(bp_builder *builder);
 /* Where the gradient of a parameter goes. *accumulate is 0 for its first writer in the group, 1 for
  * every later one; the caller must then write, or add to, all of it. */
 bp_ref bp_build_gradient(bp_builder *builder, uint32_t index, int64_t *accumulate);
+
+/* The same where some rows may be trained: *rows are those of its first dimension, and the gradient
+ * has them alone. bp_build_gradient refuses a parameter of which that is so. */
+bp_ref bp_build_gradient_rows(bp_builder *builder, uint32_t index, bp_share *rows,
+                              int64_t *accumulate);
 
 /* From here to the end bp_build_gradient is asked for a parameter's gradient by one chunk of rows
  * after the other: one of 16 bits is added up in F32 meanwhile, and is rounded once, at the end, as

@@ -381,8 +381,9 @@ void compile_update(bp_builder *builder)
         const bool formed =
             parameter->gradient != BP_NO_BUFFER || bp_ref_present(parameter->acquired.root);
         parameter->ready = parameter->trainable && formed;
-        parameter->ready_first = 0;
-        parameter->ready_count = parameter->count;
+        const bp_share trained = bp_build_trained(parameter);
+        parameter->ready_first = trained.first;
+        parameter->ready_count = trained.count;
     }
     optimizer->norms(builder);
     optimizer->decide(builder, false, true);

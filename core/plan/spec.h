@@ -168,6 +168,10 @@ typedef struct bp_parameter_rule {
     double learning_rate; /* replaces the peak: the schedule is scaled by it */
     double weight_decay;
     uint32_t optim_bits; /* 32, 8 or 4 */
+    uint64_t
+        row_first; /* of BP_RULE_TRAIN: the first row that is trained, and how many; a row is */
+    uint64_t
+        row_count; /* one of the first dimension: an output of a matrix or a convolution. 0: all */
 } bp_parameter_rule;
 
 /* A learning-rate schedule: a pure function of the attempted step. Implementations in optim/. */

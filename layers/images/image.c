@@ -507,10 +507,11 @@ static void backward_weight(bp_builder *builder, const bp_convolution *layer, bp
     const bp_image_window *w = &layer->window;
     int64_t accumulate = 0;
     const bp_ref columns = tile_columns(builder, layer, "patches");
-    const bp_ref d_weight = bp_build_gradient(builder, layer->weight, &accumulate);
+    bp_share rows;
+    const bp_ref d_weight = bp_build_gradient_rows(builder, layer->weight, &rows, &accumulate);
     image_tile tile = {0, 0, 0, 0, BP_ABSENT};
     while (next_tile(builder, layer, x, columns, &tile)) {
-        const bp_matmul_scalars scalars = {.m = (int64_t)layer->out,
+        const bp_matmul_scalars scalars = {.m = (int64_t)rows.count,
                                            .n = (int64_t)window_sees(w),
                                            .k = (int64_t)tile_windows(layer, &tile),
                                            .lda = (int64_t)layer->out,
@@ -519,13 +520,14 @@ static void backward_weight(bp_builder *builder, const bp_convolution *layer, bp
                                            .transpose_a = 1,
                                            .accumulate =
                                                tile.first > 0 || tile.line > 0 ? 1 : accumulate};
-        const bp_matmul_operands operands = {.c = d_weight,
-                                             .before = BP_ABSENT,
-                                             .a = from_tile(layer, d_y, &tile, layer->out),
-                                             .b = tile.seen,
-                                             .bias = BP_ABSENT,
-                                             .residual = BP_ABSENT,
-                                             .work = BP_ABSENT};
+        const bp_matmul_operands operands = {
+            .c = d_weight,
+            .before = BP_ABSENT,
+            .a = bp_ref_at(from_tile(layer, d_y, &tile, layer->out), rows.first),
+            .b = tile.seen,
+            .bias = BP_ABSENT,
+            .residual = BP_ABSENT,
+            .work = BP_ABSENT};
         bp_build_matmul(builder, &operands, &scalars);
     }
 }

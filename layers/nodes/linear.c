@@ -240,21 +240,24 @@ void bp_linear_plain_backward_weight(bp_builder *builder, const bp_linear *layer
     }
     const bool swap = layer->output_major;
     const int64_t in = (int64_t)layer->in;
-    bp_matmul_scalars scalars = {.m = (int64_t)(swap ? layer->out : layer->in),
+    bp_share rows;
+    int64_t accumulate = 0;
+    const bp_ref gradient = bp_build_gradient_rows(builder, layer->weight, &rows, &accumulate);
+    bp_matmul_scalars scalars = {.m = (int64_t)rows.count,
+                                 .accumulate = accumulate,
                                  .n = (int64_t)(swap ? layer->in : layer->out),
                                  .k = (int64_t)builder->rows,
                                  .lda = swap ? pitch_of(layer) : in,
                                  .ldb = swap ? in : pitch_of(layer),
                                  .ldc = weight_pitch(layer),
                                  .transpose_a = 1};
-    const bp_matmul_operands operands = {
-        .c = bp_build_gradient(builder, layer->weight, &scalars.accumulate),
-        .before = BP_ABSENT,
-        .a = swap ? d_y : x,
-        .b = swap ? x : d_y,
-        .bias = BP_ABSENT,
-        .residual = BP_ABSENT,
-        .work = BP_ABSENT};
+    const bp_matmul_operands operands = {.c = gradient,
+                                         .before = BP_ABSENT,
+                                         .a = at_column(swap ? d_y : x, rows.first),
+                                         .b = swap ? x : d_y,
+                                         .bias = BP_ABSENT,
+                                         .residual = BP_ABSENT,
+                                         .work = BP_ABSENT};
     emit_plain(builder, layer, &operands, &scalars);
 }
 

@@ -39,8 +39,10 @@ bool compile_mark(const bp_compile *compile, bp_builder *builder, const bp_windo
         const bool may = !slice && parameter->trainable && !later && window_reaches(window, i);
         const bool complete = may && bp_adapter_stage(builder, i) == window->stage;
         parameter->ready = slice ? i == window->table : complete;
-        parameter->ready_first = slice && parameter->ready ? window->first : 0;
-        parameter->ready_count = slice && parameter->ready ? window->count : parameter->count;
+        const bp_share trained = bp_build_trained(parameter);
+        const bool part = slice && parameter->ready;
+        parameter->ready_first = part ? window->first : trained.first;
+        parameter->ready_count = part ? window->count : trained.count;
         any = any || parameter->ready;
     }
     return any;

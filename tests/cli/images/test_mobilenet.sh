@@ -58,17 +58,17 @@ check $? "the classifier of MobileNetV2-0.35" "$out$err"
 run plan "${narrow[@]}" --max-steps 9 --emit-c "$work/narrow-c" --byte-images
 [[ $code -eq 0 && $(json arena_bytes) -le 191008 ]]
 check $? "and of images in bytes" "$out$err"
-# The classifier and the last 22 biases, as MCUNetV3 trains them: 333,376 bytes where backward holds what a block makes again.
+# The classifier and the last 22 biases, as MCUNetV3 trains them: 331,424 bytes where backward holds what a block makes again.
 # verifies layers-57.d913
 sed 's/{/{"freeze_batch_norm": true,/;' "$work/narrow/config.json" | sed '2,$s/{"freeze_batch_norm": true,/{/' >"$work/narrow/fixed"
 mv "$work/narrow/fixed" "$work/narrow/config.json"
 biases=(--freeze '*' --trainable 'classifier*' --trainable '*conv_1x1.normalization.bias'
     --trainable '*layer.9.*normalization.bias' --trainable '*layer.1[0-5].*normalization.bias')
 run plan "${narrow[@]}" "${biases[@]}" --max-steps 9 --emit-c "$work/biases-c" --byte-images
-[[ $code -eq 0 && $(json arena_bytes) -le 244544 && $(json trainable_parameters) -eq 19178 ]]
+[[ $code -eq 0 && $(json arena_bytes) -le 208672 && $(json trainable_parameters) -eq 8955 ]]
 check $? "its classifier and 22 biases" "$out$err"
 mkdir "$work/fixed"
-cp $golden/model.safetensors $golden/preprocessor_config.json "$work/fixed"
+cp $golden/model.safetensors "$work/fixed"
 sed '1s/{/{"freeze_batch_norm": true,/' $golden/config.json >"$work/fixed/config.json"
 same_steps biases 4 2 -- --model "$work/fixed" "${biases[@]}" -- --learning-rate 1e-2
 same_steps weights 4 2 -- --model "$work/fixed" "${biases[@]}" --trainable '*layer.1[45]*convolution.weight' \

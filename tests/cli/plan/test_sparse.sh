@@ -70,6 +70,103 @@ for budget in $((least + 256)) $(((least + most) / 2)) "$most"; do
     check $? "$budget bytes: the file's order" "$found; $right is right; $(cat "$work/err")"
 done
 
+# Rows: of what does not fit a half, a quarter or an eighth, of matrices and convolutions alone. windows NAME: the first rows
+# of these parts, where the name has rows. greedy_rows BUDGET NAME..: as greedy, with those.
+# verifies face-74.768c
+declare -A rows=([layers.0.convolution.weight]=4 [layers.2.convolution.weight]=8 [classifier.weight]=3)
+windows() {
+    local count=${rows[$1]:-0} part
+    for part in 2 4 8; do
+        ((count / part == 0)) || echo "$1:0-$((count / part - 1))"
+    done
+}
+greedy_rows() {
+    local budget=$1 name form taken=()
+    shift
+    for name in "$@"; do
+        for form in "$name" $(windows "$name"); do
+            if (($(arena_of --freeze '*' "${taken[@]/#/--trainable=}" --trainable="$form") <= budget)); then
+                taken+=("$form")
+                break
+            fi
+        done
+    done
+    echo "${taken[*]}"
+}
+chosen_rows() {
+    "$program" plan "${options[@]}" "${flash[@]}" --sparse-update-rows "$@" --json 2>"$work/err" | tail -1 | python3 -c '
+import json, sys
+d = json.load(sys.stdin)
+s = d["sparse_update"]
+assert s["arena_bytes"] == d["arena_bytes"] <= s["budget_bytes"], s
+assert s["parameters"] == d["trainable_parameters"], s
+print(" ".join(t["name"] + (":%d-%d" % (t["first_row"], t["first_row"] + t["rows"] - 1) if "rows" in t else "")
+    for t in s["trainable"]))'
+}
+some=0
+sgd=("${options[@]}") least_sgd=$least
+options=("${options[@]/sgd/adamw}") # whose states are of rows
+least=$(arena_of --freeze '*' --trainable classifier.bias) most=$(arena_of)
+for budget in $(((least + most) / 2)) $((least + (most - least) / 4)) $((most - 1)); do
+    right=$(greedy_rows "$budget" "${names[@]}") found=$(chosen_rows --sparse-update-bytes "$budget")
+    [[ -n $right && $found == "$right" ]]
+    check $? "$budget bytes: rows" "$found; $right is right; $(cat "$work/err")"
+    [[ $found != *:* ]] || some=1
+done
+check $((1 - some)) "rows were chosen"
+
+# A checkpoint's second moments: the tensors by their sum for each parameter, of one that does not fit the rows with most.
+# verifies face-74.768c
+awk 'BEGIN { for (j = 0; j < 64; j++) printf "f%d,", j; print "label"
+    for (i = 0; i < 64; i++) { for (j = 0; j < 64; j++) printf "%.6f,", ((i * 64 + j) * 7919 % 257 - 128) / 64
+        print i % 3 } }' >"$work/measure.csv"
+run train --model "$work/net" --data "$work/measure.csv" --per-device-train-batch-size 8 --max-steps 5 --save-steps 5 --quiet \
+    --output-dir "$work/measured"
+python3 - "$work/measured/checkpoint-5/state.safetensors" >"$work/order" <<'END'
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+found = []
+for name, v in json.loads(data[8 : 8 + n]).items():
+    if name.endswith(".exp_avg_sq"):
+        a, b = v["data_offsets"]
+        flat = struct.unpack("<%df" % ((b - a) // 4), data[8 + n + a : 8 + n + b])
+        width = len(flat) // v["shape"][0]
+        sums = [sum(flat[i : i + width]) for i in range(0, len(flat), width)]
+        forms = [name[: -len(".exp_avg_sq")]]
+        for part in (2, 4, 8):
+            count = len(sums) // part
+            if count > 0 and len(v["shape"]) in (2, 4) and not (len(v["shape"]) == 4 and v["shape"][1] == 1 and v["shape"][0] == 4 and "layers.1" in name):
+                first = max(range(len(sums) - count + 1), key=lambda i: sum(sums[i : i + count]))
+                forms.append("%s:%d-%d" % (forms[0], first, first + count - 1))
+        found.append((sum(sums) / len(flat), forms))
+for _, forms in sorted(found, key=lambda f: -f[0]):
+    print(*forms)
+END
+[[ $code -eq 0 && $(wc -l <"$work/order") -eq 11 ]]
+check $? "eleven tensors are measured" "$out$err"
+for budget in $(((least + most) / 2)) $((most - 1)) $((most - 300)); do
+    taken=()
+    while read -ra forms; do
+        for form in "${forms[@]}"; do
+            if (($(arena_of --freeze '*' "${taken[@]/#/--trainable=}" --trainable="$form" </dev/null) <= budget)); then
+                taken+=("$form")
+                break
+            fi
+        done
+    done <"$work/order"
+    found=$(chosen_rows --sparse-update-bytes "$budget" --contributions "$work/measured/checkpoint-5")
+    [[ -n $found && $found == "${taken[*]}" ]]
+    check $? "$budget bytes: measured rows" "$found; ${taken[*]} is right; $(cat "$work/err")"
+    [[ $found != *:* ]] || some=2
+done
+[[ $some -eq 2 ]]
+check $? "measured rows were chosen"
+options=("${sgd[@]}") least=$least_sgd most=$(arena_of)
+run train "${options[@]}" --data "$work/measure.csv" --max-steps 2 --save-steps 2 --quiet --output-dir "$work/sgd"
+expect 4 'the checkpoint has no second moments' plan "${options[@]}" --sparse-update-bytes 1MB --contributions "$work/sgd/checkpoint-2"
+expect 2 'needs --sparse-update-bytes' plan "${options[@]}" --sparse-update-rows
+
 # The bits of train with the options that the table prints.
 # verifies face-72.0061
 budget=$(((least + most) / 2))
@@ -112,7 +209,7 @@ expect 4 "the line is too long" plan "${options[@]}" --sparse-update-bytes 1MB -
 printf '# none\n' >"$work/bad"
 expect 2 'no tensor has a contribution above 0' plan "${options[@]}" --sparse-update-bytes 1MB --contributions "$work/bad"
 mkdir "$work/folder"
-expect 2 'cannot be read' plan "${options[@]}" --sparse-update-bytes 1MB --contributions "$work/folder"
+expect 6 'folder/state.safetensors.*no such file' plan "${options[@]}" --sparse-update-bytes 1MB --contributions "$work/folder"
 printf '  %s 1\n' classifier.bias >"$work/spaces"
 [[ $(chosen --sparse-update-bytes 1MB --contributions "$work/spaces") == classifier.bias ]]
 check $? "spaces before a name" "$(cat "$work/err")"

@@ -306,9 +306,10 @@ static const option table[] = {
      "adds the --adapter to the weights that are written"},
     {"freeze", OPTION_LIST, SHAPES, AT(freeze), 0, 0, NULL, "GLOB", true,
      "freezes parameters by name (*, ?, or @MODULE); may be repeated"},
-    {"trainable", OPTION_LIST, SHAPES, AT(trainable), 0, 0, NULL, "GLOB", true,
-     "trains parameters although --freeze or --lora-r freezes them (*, ?, or @MODULE); may be "
-     "repeated"},
+    {"trainable", OPTION_LIST, SHAPES, AT(trainable), 0, 0, NULL, "GLOB[:FIRST-LAST]", true,
+     "trains parameters although --freeze or --lora-r freezes them (*, ?, or @MODULE), with rows "
+     "of "
+     "the first dimension these alone; may be repeated"},
     {"param-override", OPTION_LIST, SHAPES, AT(overrides), 0, 0, NULL,
      "'GLOB: lr=F,weight_decay=F,optim_bits=4|8|32'", true,
      "sets options for some parameters; may be repeated, and the last one wins"},
@@ -748,10 +749,13 @@ static const option table[] = {
      false,
      "chooses the tensors that are trained in an arena of BYTES, by their contribution; 0: all "
      "are"},
-    {"contributions", OPTION_TEXT, COMMAND_PLAN, AT(contributions), 0, 0, NULL, "FILE", false,
-     "with --sparse-update-bytes: lines of a tensor's name and what training it contributes. "
-     "Without "
-     "it: biases, then weights, the last of the model first"},
+    {"contributions", OPTION_TEXT, COMMAND_PLAN, AT(contributions), 0, 0, NULL, "FILE|DIR", false,
+     "with --sparse-update-bytes: lines of a tensor's name and what training it contributes, or a "
+     "checkpoint of a run with adamw, whose second moments give it. Without it: biases, then "
+     "weights, the last of the model first"},
+    {"sparse-update-rows", OPTION_FLAG, COMMAND_PLAN, AT(sparse_rows), 0, 0, "false", NULL, false,
+     "with --sparse-update-bytes: of a tensor that does not fit, trains half, a quarter or an "
+     "eighth of its rows"},
     {"max-batch", OPTION_FLAG, COMMAND_PLAN, AT(max_batch), 0, 0, "false", NULL, false,
      "plans the largest micro-batch that fits --arena"},
     {"ranks", OPTION_COUNT, COMMAND_PLAN, AT(ranks_asked), 0, 1024, "0", "N", false,

@@ -318,6 +318,7 @@ typedef struct settings {
     bool max_batch;
     uint64_t sparse_update;    /* plan: bytes of an arena whose trained tensors are chosen; 0: no */
     const char *contributions; /* of tensors; NULL: an order of their own */
+    bool sparse_rows;          /* tensors that do not fit are trained in part */
     uint64_t ranks_asked;      /* plan: 0: one */
     uint64_t ranks_per_host;
     const char *bandwidth;

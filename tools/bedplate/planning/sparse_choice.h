@@ -12,6 +12,7 @@ typedef struct sparse_choice {
     bool made;
     uint64_t budget;
     uint64_t arena_bytes; /* of the plan with what was chosen */
+    uint64_t least;       /* of those with a tensor alone */
     uint64_t parameters;  /* in what was chosen */
     uint32_t candidates;  /* tensors that the options leave to be trained */
     uint32_t chosen;
@@ -21,10 +22,13 @@ typedef struct sparse_choice {
 
 /* Puts rules into s->spec that train the chosen tensors alone. Tensors are tried in the order of
  * their contribution, the largest first, of equal ones the last of the model first: each is taken
- * whose plan, with those taken before, stays within the budget. Contributions are those of
- * --contributions; without a file biases have 2 and other tensors 1, so that all biases from the
- * last on are tried, then weights from the last on. The error names the option, or the file and
- * line; BP_ERR_FIT where no tensor fits. s->spec must be complete. One plan for each tensor. */
+ * whose plan, with those taken before, stays within the budget; with --sparse-update-rows of one
+ * that does not, half, a quarter or an eighth of its rows. Contributions are those of
+ * --contributions: of a file, or, by the parameters that they take, of a checkpoint's second
+ * moments (sparse_measured.h). Without it biases have 2 and other tensors 1, so that all biases
+ * from the last on are tried, then weights from the last on. The error names the option, or the
+ * file and line; BP_ERR_FIT where no tensor fits. s->spec must be complete. One plan for each
+ * tensor. */
 bp_status sparse_choose(sparse_choice *out, session *s) BP_MUST_CHECK;
 
 /* A line for the table: bytes, tensors, and the options of train that train the same. */

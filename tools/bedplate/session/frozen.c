@@ -52,7 +52,8 @@ bp_status frozen_find(session *s, frozen *out)
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         const bp_parameter *parameter = &builder->parameters[i];
         out->tensors += parameter->trainable ? 0 : 1;
-        out->parameters += parameter->trainable ? 0 : parameter->count;
+        const uint64_t trained = parameter->trainable ? bp_build_trained(parameter).count : 0;
+        out->parameters += parameter->count - trained;
     }
     return out->tensors > 0 ? plan_whole(s, &out->arena_bytes) : BP_OK;
 }

@@ -220,6 +220,35 @@ static bp_status add_loraplus(const settings *set, precision_rules *rules)
     return add_rule(rules, &rule);
 }
 
+/* 'GLOB' or 'GLOB:FIRST-LAST' */
+static bp_status read_trainable(const char *text, precision_rules *rules)
+{
+    static const char right[] = "'GLOB:FIRST-LAST', such as '*.weight:0-15'";
+    bp_parameter_rule rule = {.glob = text, .kind = BP_RULE_TRAIN};
+    const char *colon = strrchr(text, ':');
+    if (colon == NULL) {
+        return add_rule(rules, &rule);
+    }
+    BP_TRY(rules_check_room(rules, text));
+    const size_t length = (size_t)(colon - text), digits = strspn(colon + 1, "0123456789");
+    const char *second = colon + 1 + digits + (colon[1 + digits] == '-' ? 1 : 0);
+    const size_t more = strspn(second, "0123456789");
+    const bool read = digits > 0 && digits < 19 && more > 0 && more < 19 && second[more] == '\0' &&
+                      second[-1] == '-' && length > 0 && length < sizeof rules->globs[0];
+    const uint64_t first = read ? strtoull(colon + 1, NULL, 10) : 1;
+    const uint64_t last = read ? strtoull(second, NULL, 10) : 0;
+    if (last < first) {
+        return precision_wrong("trainable", "the value is not a pattern and its rows", text, right);
+    }
+    char *glob = rules->globs[rules->count];
+    memcpy(glob, text, length);
+    glob[length] = '\0';
+    rule.glob = glob;
+    rule.row_first = first;
+    rule.row_count = last - first + 1;
+    return add_rule(rules, &rule);
+}
+
 static bp_status fill_rules(const settings *set, precision_rules *rules)
 {
     rules->count = 0;
@@ -229,8 +258,7 @@ static bp_status fill_rules(const settings *set, precision_rules *rules)
                         &(bp_parameter_rule){.glob = set->freeze.item[i], .kind = BP_RULE_FREEZE}));
     }
     for (uint32_t i = 0; i < set->trainable.count; i++) {
-        BP_TRY(add_rule(
-            rules, &(bp_parameter_rule){.glob = set->trainable.item[i], .kind = BP_RULE_TRAIN}));
+        BP_TRY(read_trainable(set->trainable.item[i], rules));
     }
     for (uint32_t i = 0; i < set->overrides.count; i++) {
         BP_TRY(read_override(set->overrides.item[i], rules));
