@@ -393,7 +393,7 @@ static const char *take_hexadecimal(const char *at, unsigned char *bytes, size_t
     return at + 1;
 }
 
-static void compare_text(fixture *d, const char *line)
+static void compare_text(fixture *d, const char *line, unsigned flags)
 {
     static unsigned char text[LINE_MAX], decoded[LINE_MAX];
     static uint32_t ids[LINE_MAX];
@@ -401,7 +401,7 @@ static void compare_text(fixture *d, const char *line)
     bp_decoder decoder = {.begun = false};
     line = take_hexadecimal(line, text, &length);
     line = take_hexadecimal(line, decoded, &decoded_length);
-    bp_encoder_text(&d->encoder, text, length, BP_ENCODE_PLAIN, ids, LINE_MAX, &count);
+    bp_encoder_text(&d->encoder, text, length, flags, ids, LINE_MAX, &count);
     for (size_t i = 0; i < count; i++) {
         char bytes[BP_TOKENIZER_DECODED_MAX];
         char *end;
@@ -417,7 +417,7 @@ static void compare_text(fixture *d, const char *line)
     assert_int_equal(*line, '\n');
 }
 
-static void compare_texts(const char *directory, size_t least)
+static void compare_texts_as(const char *directory, size_t least, unsigned flags)
 {
     fixture d;
     char path[256];
@@ -430,12 +430,26 @@ static void compare_texts(const char *directory, size_t least)
         fail_msg("%s: %s", error.name, error.text);
     }
     for (const char *line = file; *line != '\0'; line = strchr(line, '\n') + 1) {
-        compare_text(&d, line);
+        compare_text(&d, line, flags);
         texts++;
     }
     assert_true(texts >= least);
     free(file);
     close_fixture(&d);
+}
+
+static void compare_texts(const char *directory, size_t least)
+{
+    compare_texts_as(directory, least, BP_ENCODE_PLAIN);
+}
+
+/* Words end with a mark, white space is dropped, and letters are lower case. */
+/* verifies formats-3.2920 */
+static void words_that_end_with_a_mark(void **state)
+{
+    (void)state;
+    compare_texts_as("tests/golden/tokenizers/clip", 400, BP_ENCODE_TEMPLATE);
+    compare_texts_as("tests/golden/tokenizers/clip_own", 400, BP_ENCODE_TEMPLATE);
 }
 
 /* Four spaces of the vocabulary and four of an added token are two tokens. */
@@ -554,6 +568,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(added_tokens_of_the_same_bytes),
         cmocka_unit_test(added_tokens_that_are_single_words),
+        cmocka_unit_test(words_that_end_with_a_mark),
         cmocka_unit_test(unigram_behind_normal_forms),
         cmocka_unit_test(characters_that_unicode_assigned_later),
         cmocka_unit_test(gpt2_files),

@@ -11,6 +11,8 @@
     tools/golden/tokens.py spaces           the tokenizer `spaces`, and its ids of 100 texts
     tools/golden/tokens.py words            the tokenizer `single_words`, whose added tokens are single words, some among
                                             others and some between those; its ids of 300 texts
+    tools/golden/tokens.py clip             clip, CLIP's tokenizer as transformers writes it, and clip_own, its vocab.json and
+                                            merges.txt; their ids of 400 texts each
     tools/golden/tokens.py forms            the tokenizers unigram_nfkc (and lower case) and unigram_nfc, Unigram behind
                                             normal forms; their ids of 200 texts each
     tools/golden/tokens.py digests [GPT2]   digests.bin of the ids of 10,000 lines for each of
@@ -487,6 +489,54 @@ def make_single_words():
             file.write(f"{text.encode().hex()},{decoded.encode().hex()},{' '.join(map(str, ids))}\n")
 
 
+def make_clip():
+    """Marks of words' ends, contractions, digits, letters of several scripts, white space, special tokens."""
+    from transformers import CLIPTokenizer
+    rng = random.Random(33)
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trained = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
+    trained.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
+    trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(vocab_size=1100, show_progress=False, end_of_word_suffix="</w>", initial_alphabet=alphabet)
+    trained.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(r"'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"), "removed", invert=True),
+        pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    trained.train_from_iterator(corpus(), trainer)
+    merges = json.loads(trained.to_str())["model"]["merges"]
+    # OpenAI's order: bytes, bytes at the end of a word, merges, the two special tokens.
+    names = alphabet + [one + "</w>" for one in alphabet]
+    vocab = {name: number for number, name in enumerate(names)}
+    kept = []
+    for left, right in merges:
+        if left + right not in vocab and left in vocab and right in vocab:
+            vocab[left + right] = len(vocab)
+            kept.append((left, right))
+    vocab["<|startoftext|>"] = len(vocab)
+    vocab["<|endoftext|>"] = len(vocab)
+    whole = CLIPTokenizer(vocab=vocab, merges=kept)
+    whole.save_pretrained(f"{HERE}/clip")
+    os.makedirs(f"{HERE}/clip_own", exist_ok=True)
+    with open(f"{HERE}/clip_own/vocab.json", "w", encoding="utf-8") as file:
+        json.dump(vocab, file)
+    with open(f"{HERE}/clip_own/merges.txt", "w", encoding="utf-8") as file:
+        file.write("#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in kept))
+    with open(f"{HERE}/clip_own/tokenizer_config.json", "w", encoding="utf-8") as file:
+        json.dump({"tokenizer_class": "CLIPTokenizer"}, file)
+    words = [word.decode() for word in words_of()]
+    parts = ["'s", "'S", "'ll", "'Re", "''", "don't", "I'VE", "1234", "\u0661\u0662", "\u00bd", "A\u030a", "e\u0301", "\u212a", "\u0130",
+             "\u03a3\u03c2", "\u017f", "\u00df", "\U0001f600!", "...", "<|endoftext|>", "<|startoftext|>", "!<|endoftext|>!", "</w>",
+             "a</w>", " ", "  ", "\t", "\n\n", "\u00a0", "\u3000", "\u4e2d\u6587", "\ud55c\u1112\u1161\u11ab", "x" * 70, "_", "-"]
+    own = CLIPTokenizer(vocab=f"{HERE}/clip_own/vocab.json", merges=f"{HERE}/clip_own/merges.txt")
+    for name, tokenizer in (("clip", CLIPTokenizer.from_pretrained(f"{HERE}/clip")), ("clip_own", own)):
+        with open(f"{HERE}/{name}/texts.txt", "w", encoding="utf-8") as file:
+            for number in range(400):
+                text = "".join(rng.choice((rng.choice(parts), rng.choice(words), " " + rng.choice(words).upper()))
+                               for _ in range(rng.randint(0, 15)))
+                ids = tokenizer(text).input_ids
+                decoded = tokenizer.decode(ids, skip_special_tokens=False)
+                file.write(f"{text.encode().hex()},{decoded.encode().hex()},{' '.join(map(str, ids))}\n")
+
+
 def make_forms(name, steps):
     """Characters that compose, decompose, have another compatible form or two lower ones, cut in every way."""
     rng = random.Random(17)
@@ -736,6 +786,8 @@ def main():
     elif sys.argv[1:] == ["forms"]:
         make_forms("unigram_nfkc", [normalizers.NFKC(), normalizers.Lowercase(), normalizers.Replace(Regex(" {2,}"), " ")])
         make_forms("unigram_nfc", [normalizers.NFC()])
+    elif sys.argv[1:] == ["clip"]:
+        make_clip()
     elif sys.argv[1:] == ["words"]:
         make_single_words()
     elif sys.argv[1:] == ["pieces"]:

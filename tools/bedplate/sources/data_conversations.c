@@ -97,7 +97,7 @@ static bp_status take_tokens(session *s, chat_choice *to, char *at)
     const int64_t end = run_tokenizer_end_token(&s->run_tokenizer, &s->spec.config);
     const int64_t ids[] = {special->bos, end, special->unk, special->pad};
     for (size_t i = 0; i < 4; i++) {
-        bp_decoder decoder = {true};
+        bp_decoder decoder = {.begun = true};
         size_t length = 0;
         if (ids[i] < 0) {
             continue;

@@ -81,6 +81,23 @@ static size_t decode_piece(const bp_tokenizer *t, bool first, const unsigned cha
     return put + length - skip;
 }
 
+/* Bytes as they are, but for the mark of a word's end: a space before what follows it. */
+static size_t decode_bytes(bp_decoder *decoder, const bp_tokenizer *t, const unsigned char *text,
+                           size_t length, char *bytes)
+{
+    const size_t mark = sizeof BP_TOKEN_END - 1;
+    const bool ends =
+        t->rules.ends && length >= mark && memcmp(text + length - mark, BP_TOKEN_END, mark) == 0;
+    size_t put = 0;
+    if (decoder->behind_word) {
+        bytes[put++] = ' ';
+    }
+    decoder->behind_word = ends;
+    length -= ends ? mark : 0;
+    memcpy(bytes + put, text, length);
+    return put + length;
+}
+
 bp_status bp_decoder_next(bp_decoder *decoder, const bp_tokenizer *t, uint32_t id, char *bytes,
                           size_t *length)
 {
@@ -101,8 +118,7 @@ bp_status bp_decoder_next(bp_decoder *decoder, const bp_tokenizer *t, uint32_t i
         *length = decode_piece(t, first, text, there, bytes);
         break;
     default:
-        memcpy(bytes, text, there);
-        *length = there;
+        *length = decode_bytes(decoder, t, text, there, bytes);
     }
     return BP_OK;
 }

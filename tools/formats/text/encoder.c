@@ -361,15 +361,20 @@ static void encode_word(bp_encoder *e, const unsigned char *word, size_t length)
     }
 }
 
-/* WordPiece: spaces are no words, and the rest of a word too long to be known is dropped. */
+/* WordPiece and CLIP: spaces are no words, and the rest of a word too long to be known to WordPiece
+ * is dropped. */
 static bool is_dropped(bp_encoder *e, const unsigned char *word, bool cut)
 {
-    if (e->tokenizer->rules.split != BP_SPLIT_BERT) {
+    const bp_split_rule split = e->tokenizer->rules.split;
+    if (split != BP_SPLIT_BERT && split != BP_SPLIT_CLIP) {
         return false;
     }
     size_t step;
     uint32_t c = bp_utf8_get(word, &step);
     bool space = bp_char_class_of(c) == BP_CHAR_SPACE;
+    if (split == BP_SPLIT_CLIP) {
+        return space;
+    }
     bool rest = e->overlong && !space && !bp_char_is_punctuation(c);
     e->overlong = cut && !space;
     return space || rest;

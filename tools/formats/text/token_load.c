@@ -288,12 +288,25 @@ static bool is_spelt_alike(bp_load *load, const char *text, size_t length)
     return !token_load_is_byte_level(load) || bp_token_bytes_of(text, length, bytes, &count);
 }
 
+/* Whether CLIP's normalizer leaves this text as it is. */
+static bool is_lower_ascii(const char *text)
+{
+    bool lower = true;
+    for (const char *c = text; *c != '\0'; c++) {
+        lower = lower && *c > ' ' && *c < 0x7f && (*c < 'A' || *c > 'Z');
+    }
+    return lower;
+}
+
 /* A token that is looked for in normalised text, where a space is U+2581 and one stands before the
  * text: there it is itself with U+2581 before it. In the text as it came that is a space or U+2581
  * before the token, or the token at the beginning of a segment. */
 static bp_status add_normalized(bp_load *load, const char *text, uint32_t id, uint32_t flags)
 {
     const bp_token_rules *rules = &load->tokenizer->rules;
+    if (rules->ends && is_lower_ascii(text)) {
+        return bp_token_add_added(load->tokenizer, id, flags, load->error);
+    }
     bool marked = rules->kind == BP_TOKENIZER_CHAR_BPE && rules->spaces;
     bool strips = (flags & (BP_ADDED_LSTRIP | BP_ADDED_RSTRIP | BP_ADDED_WORD)) != 0;
     if (!marked || rules->prefix != BP_PREFIX_PREPEND || strips || strchr(text, ' ') != NULL) {

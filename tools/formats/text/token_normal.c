@@ -152,7 +152,7 @@ static void put_composed(bp_encoder *e)
 {
     size_t count = bp_char_compose(e->composing, e->composing_count);
     for (size_t i = 0; i < count; i++) {
-        token_normal_put(e, e->composing[i]);
+        put_folded(e, e->composing[i]); /* no accents are stripped of composed text */
     }
     e->composing_count = 0;
 }

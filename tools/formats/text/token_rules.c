@@ -15,6 +15,10 @@ static const char missing_part[] = "this kind of part is not among the implement
 #define CONTRACTIONS_ANY_CASE "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
 #define OTHERS_AND_SPACES     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
+#define CLIP_PATTERN                                                                               \
+    "<\\|startoftext\\|>|<\\|endoftext\\|>|'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|"            \
+    "[^\\s\\p{L}\\p{N}]+"
+
 /* Mistral Nemo's and GPT-4o's tell cases apart. */
 #define TEKKEN_FIRST                                                                               \
     "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+"
@@ -198,6 +202,29 @@ static bp_status read_normalizer_step(const bp_rules_source *s, uint32_t node,
     return bp_rules_refuse(s, part, node, "", missing_part);
 }
 
+/* NFC, any white space a space, lower case, in this order. The split drops what the second makes.
+ */
+static bp_status read_clip_step(const bp_rules_source *s, uint32_t node, bp_token_rules *rules)
+{
+    static const char part[] = "normalizer";
+    if (bp_rules_is(s, node, "NFC") && !rules->lower) {
+        rules->compose = true;
+        return bp_rules_only(s, part, node, "type");
+    }
+    if (bp_rules_is(s, node, "Lowercase")) {
+        rules->lower = true;
+        return bp_rules_only(s, part, node, "type");
+    }
+    if (bp_rules_is(s, node, "Replace")) {
+        const uint32_t pattern = bp_tree_find(s->tree, node, "pattern");
+        BP_TRY(bp_rules_only(s, part, node, "type pattern content"));
+        BP_TRY(bp_rules_only(s, part, pattern, "Regex"));
+        BP_TRY(bp_rules_need_text(s, part, pattern, "Regex", "\\s+"));
+        return bp_rules_need_text(s, part, node, "content", " ");
+    }
+    return bp_rules_refuse(s, part, node, "", missing_part);
+}
+
 static bp_status read_normalizer(const bp_rules_source *s, bp_token_rules *rules)
 {
     static const char part[] = "normalizer";
@@ -219,6 +246,8 @@ static bp_status read_normalizer(const bp_rules_source *s, bp_token_rules *rules
     while (node != BP_TREE_NONE) {
         if (rules->kind == BP_TOKENIZER_CHAR_BPE) {
             BP_TRY(read_normalizer_step(s, node, rules));
+        } else if (rules->ends) {
+            BP_TRY(read_clip_step(s, node, rules));
         } else if (bp_rules_is(s, node, "NFC")) {
             BP_TRY(bp_rules_only(s, part, node, "type"));
             rules->compose = true;
@@ -247,6 +276,31 @@ static bp_status read_byte_level(const bp_rules_source *s, uint32_t node, bool s
     }
     rules->split = split_before ? rules->split : regex ? BP_SPLIT_GPT2 : BP_SPLIT_WHOLE;
     rules->prefix = space ? BP_PREFIX_SPACE : BP_PREFIX_NEVER;
+    return BP_OK;
+}
+
+/* CLIP's Split, whose matches are the words. ByteLevel's own pattern behind it cuts the names of
+ * special tokens alone. */
+static bp_status read_clip_split(const bp_rules_source *s, uint32_t node, uint32_t level,
+                                 bp_token_rules *rules)
+{
+    static const char part[] = "pre_tokenizer";
+    const uint32_t pattern = bp_tree_find(s->tree, node, "pattern");
+    if (!bp_rules_is(s, node, "Split") || !bp_rules_is(s, level, "ByteLevel") ||
+        s->tree->nodes[level].next != BP_TREE_NONE) {
+        return bp_rules_refuse(s, part, node, "",
+                               "behind end_of_word_suffix only Split and then ByteLevel are "
+                               "implemented");
+    }
+    BP_TRY(bp_rules_only(s, part, node, "type pattern behavior invert"));
+    BP_TRY(bp_rules_need_text(s, part, node, "behavior", "Removed"));
+    BP_TRY(need_flag(s, part, node, "invert", false, true));
+    BP_TRY(bp_rules_only(s, part, pattern, "Regex"));
+    BP_TRY(bp_rules_need_text(s, part, pattern, "Regex", CLIP_PATTERN));
+    BP_TRY(bp_rules_only(s, part, level, "type add_prefix_space trim_offsets use_regex"));
+    BP_TRY(need_flag(s, part, level, "add_prefix_space", true, false));
+    BP_TRY(need_flag(s, part, level, "use_regex", true, true));
+    rules->split = BP_SPLIT_CLIP;
     return BP_OK;
 }
 
@@ -313,6 +367,9 @@ static bp_status read_byte_splits(const bp_rules_source *s, uint32_t node, bool 
     bool split = sequence && bp_rules_is(s, node, "Split");
     bool digits = sequence && bp_rules_is(s, node, "Digits");
     uint32_t first = node;
+    if (rules->ends) {
+        return read_clip_split(s, node, after(s, node, sequence), rules);
+    }
     if (split) {
         BP_TRY(read_split(s, node, rules));
     }
@@ -492,13 +549,22 @@ static bp_status read_bpe(const bp_rules_source *s, bp_token_rules *rules)
         return bp_rules_refuse(s, part, s->model, "dropout", "only null is implemented");
     }
     BP_TRY(need_no_text(s, "continuing_subword_prefix"));
-    BP_TRY(need_no_text(s, "end_of_word_suffix"));
+    const uint32_t end = bp_tree_find(s->tree, s->model, "end_of_word_suffix");
+    rules->ends = bp_tree_is_text(s->tree, end, BP_TOKEN_END);
+    if (!rules->ends) {
+        BP_TRY(need_no_text(s, "end_of_word_suffix"));
+    }
     const char *unknown = bp_tree_text(s->tree, bp_tree_find(s->tree, s->model, "unk_token"));
     memcpy(rules->unknown, unknown, strnlen(unknown, sizeof rules->unknown - 1));
     BP_TRY(bp_rules_flag(s, part, s->model, "fuse_unk", false, &fuse));
     BP_TRY(bp_rules_flag(s, part, s->model, "byte_fallback", false, &fallback));
     BP_TRY(bp_rules_flag(s, part, s->model, "ignore_merges", false, &rules->ignore_merges));
     rules->kind = token_rules_is_byte_level(s) ? BP_TOKENIZER_BYTE_BPE : BP_TOKENIZER_CHAR_BPE;
+    if (rules->ends && (rules->kind != BP_TOKENIZER_BYTE_BPE || rules->ignore_merges)) {
+        return bp_rules_refuse(s, part, s->model, "end_of_word_suffix",
+                               "this is implemented with a ByteLevel pre_tokenizer and without "
+                               "ignore_merges");
+    }
     if (rules->kind == BP_TOKENIZER_CHAR_BPE && !fallback) {
         return bp_rules_refuse(s, part, s->model, "byte_fallback",
                                "BPE is implemented with a ByteLevel pre_tokenizer or with "

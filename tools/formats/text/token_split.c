@@ -11,10 +11,16 @@
  * W is
  *          [\p{Ll}\p{Lm}\p{Lo}\p{M}], and [\r\n/]* for [\r\n]*
  * GPT-4o:  the same with contractions at the end of both, and \p{N}{1,3}
+ * CLIP:    <\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+,
+ *          and spaces are dropped
  *
  * \s+(?!\S) is a run of spaces less its last one when something else follows; \s*[\r\n]+ is a run
  * of spaces up to its last line end. */
 #include "tools/formats/text/token_split.h"
+
+#include <string.h>
+
+const char *const bp_clip_names[BP_CLIP_NAMES] = {"<|startoftext|>", "<|endoftext|>"};
 
 typedef enum split_state {
     STATE_START,
@@ -235,6 +241,32 @@ static size_t start_gpt2(bp_split *split, const unsigned char *text, size_t leng
     return 0;
 }
 
+/* Bytes of a special token's name at text[0] = "<"; 0 when it is none. */
+static size_t clip_name(const unsigned char *text, size_t length, bool final)
+{
+    for (size_t i = 0; i < BP_CLIP_NAMES; i++) {
+        const size_t bytes = strlen(bp_clip_names[i]), there = length < bytes ? length : bytes;
+        if (memcmp(text, bp_clip_names[i], there) == 0) {
+            return there == bytes ? bytes : final ? 0 : MORE;
+        }
+    }
+    return 0;
+}
+
+static size_t start_clip(bp_split *split, const unsigned char *text, size_t length, bool final)
+{
+    const size_t end = text[0] == '\''  ? contraction(text, length, final, false)
+                       : text[0] == '<' ? clip_name(text, length, final)
+                                        : 0;
+    if (end != 0) {
+        return end;
+    }
+    size_t bytes;
+    const bp_char_class class = class_at(text, &bytes);
+    split->state = run_of(class);
+    return class == BP_CHAR_NUMBER ? bytes : 0;
+}
+
 static size_t start_llama(bp_split *split, const unsigned char *text, size_t length, bool final)
 {
     if (text[0] == '\'') {
@@ -319,7 +351,8 @@ static bool split_pattern(const bp_tokenizer *tokenizer, bp_split *split, const 
 {
     bp_split_rule rule = tokenizer->rules.split;
     bool digits = rule == BP_SPLIT_DIGITS;
-    bool lines = rule != BP_SPLIT_GPT2 && !digits;
+    bool clip = rule == BP_SPLIT_CLIP;
+    bool lines = rule != BP_SPLIT_GPT2 && !clip && !digits;
     bool cases = rule == BP_SPLIT_TEKKEN || rule == BP_SPLIT_GPT4O;
     bool single = rule == BP_SPLIT_QWEN2 || rule == BP_SPLIT_TEKKEN;
     if (split->state == STATE_START && cases) {
@@ -329,8 +362,9 @@ static bool split_pattern(const bp_tokenizer *tokenizer, bp_split *split, const 
         }
     }
     if (split->state == STATE_START) {
-        *end = lines ? start_llama(split, text, length, final)
-                     : start_gpt2(split, text, length, digits, final);
+        *end = clip    ? start_clip(split, text, length, final)
+               : lines ? start_llama(split, text, length, final)
+                       : start_gpt2(split, text, length, digits, final);
         if (*end != 0) {
             return *end != MORE;
         }

@@ -5,6 +5,10 @@
 
 #include "tools/formats/text/tokenizer_state.h"
 
+/* Names of CLIP's special tokens, each a word of its own where it is text. */
+#define BP_CLIP_NAMES 2
+extern const char *const bp_clip_names[BP_CLIP_NAMES];
+
 /* Looks for the end of the word that begins at text[0]; length > 0, whole characters only. False:
  * what follows decides, and `final` says that something may follow; call again with more of the
  * same text and the same *split, which is zero for a new word. Cost: each byte is looked at once,

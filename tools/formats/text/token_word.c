@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/formats/text/token_pieces.h"
+#include "tools/formats/text/token_split.h"
 #include "tools/formats/text/token_table.h"
 #include "tools/formats/text/token_unigram.h"
 
@@ -14,6 +15,19 @@ static uint32_t rank_of(const bp_tokenizer *t, uint32_t left, uint32_t right)
 {
     const bp_token_merge *merge = bp_token_merge_of(t, left, right);
     return merge != NULL ? merge->rank : BP_TOKEN_NONE;
+}
+
+/* Every byte is a symbol. The name of a special token, spelt as text, is three words: "<|", letters
+ * and "|>"; a symbol that ends a word never merges with what follows. */
+static void mark_ends(const bp_tokenizer *t, const unsigned char *word, size_t length, uint32_t *id)
+{
+    for (size_t i = 0; i < BP_CLIP_NAMES; i++) {
+        if (length == strlen(bp_clip_names[i]) && memcmp(word, bp_clip_names[i], length) == 0) {
+            id[1] = t->end_ids[word[1]];
+            id[length - 3] = t->end_ids[word[length - 3]];
+        }
+    }
+    id[length - 1] = t->end_ids[word[length - 1]];
 }
 
 /* The symbols a word begins as: its bytes, or its characters where they are tokens and else the
@@ -26,6 +40,9 @@ static size_t symbols_of(const bp_tokenizer *t, const unsigned char *word, size_
         for (size_t at = 0; at < length; at++) {
             id[count] = t->byte_ids[word[at]];
             count += id[count] != BP_TOKEN_NONE;
+        }
+        if (t->rules.ends) {
+            mark_ends(t, word, length, id);
         }
         return count;
     }

@@ -186,6 +186,7 @@ static bp_status check_class(opening *o)
 static bp_status set_rules(opening *o)
 {
     static const char *const gpt2[] = {"", "GPT2Tokenizer", "GPT2TokenizerFast", NULL};
+    static const char *const clip[] = {"CLIPTokenizer", "CLIPTokenizerFast", NULL};
     static const char *const bert[] = {"",
                                        "BertTokenizer",
                                        "BertTokenizerFast",
@@ -203,10 +204,21 @@ static bp_status set_rules(opening *o)
         return check_class(o);
     }
     bool is_gpt2 = o->need.files == BP_TOKENIZER_GPT2;
+    if (is_gpt2 && is_one_of(config->class_name, clip)) {
+        *rules = (bp_token_rules){.kind = BP_TOKENIZER_BYTE_BPE,
+                                  .split = BP_SPLIT_CLIP,
+                                  .compose = true,
+                                  .lower = true,
+                                  .ends = true,
+                                  .unknown = "<|endoftext|>"};
+        o->need.added += 2;
+        return BP_OK;
+    }
     if (!is_one_of(config->class_name, is_gpt2 ? gpt2 : bert)) {
         return tokenizer_refuse(
             o, config->class_name,
-            is_gpt2 ? "of vocab.json with merges.txt only GPT2Tokenizer is implemented"
+            is_gpt2 ? "of vocab.json with merges.txt only GPT2Tokenizer and CLIPTokenizer "
+                      "are implemented"
                     : "of vocab.txt only BertTokenizer is implemented");
     }
     if (is_gpt2) {
@@ -312,16 +324,18 @@ static bp_status find_bytes(opening *o, bp_tokenizer *t)
     for (uint32_t byte = 0; byte < 256; byte++) {
         char text[6] = {'<', '0', 'x', digits[byte / 16], digits[byte % 16], '>'};
         unsigned char one = (unsigned char)byte;
+        const unsigned char end[] = {one, '<', '/', 'w', '>'};
         t->byte_ids[byte] = t->rules.kind == BP_TOKENIZER_CHAR_BPE ? bp_token_find(t, text, 6)
                                                                    : bp_token_find(t, &one, 1);
-        if (t->byte_ids[byte] != BP_TOKEN_NONE) {
+        t->end_ids[byte] = t->rules.ends ? bp_token_find(t, end, sizeof end) : t->byte_ids[byte];
+        if (t->byte_ids[byte] != BP_TOKEN_NONE && t->end_ids[byte] != BP_TOKEN_NONE) {
             continue;
         }
         /* Without an unknown token the tokenizers library leaves such bytes out, so that what is
          * around them may merge. */
         t->missing_bytes++;
         bool level = t->rules.kind == BP_TOKENIZER_BYTE_BPE && t->rules.split != BP_SPLIT_WHOLE;
-        if (!level || t->rules.unknown[0] != '\0') {
+        if (!level || t->rules.ends || t->rules.unknown[0] != '\0') {
             return bp_error_numbers(o->error, BP_ERR_DATA, where,
                                     "the vocabulary has no token for a byte (found it)",
                                     o->directory, byte, byte);
@@ -333,7 +347,7 @@ static bp_status find_bytes(opening *o, bp_tokenizer *t)
 /* Special tokens that a class of tokenizer adds to its vocabulary. */
 static bp_status add_special(opening *o, bp_tokenizer *t)
 {
-    static const char *const gpt2[] = {"<|endoftext|>", NULL};
+    static const char *const gpt2[] = {"<|endoftext|>", "<|startoftext|>", NULL};
     static const char *const bert[] = {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]", NULL};
     if (o->need.files != BP_TOKENIZER_GPT2 && o->need.files != BP_TOKENIZER_BERT) {
         return BP_OK;
@@ -341,7 +355,7 @@ static bp_status add_special(opening *o, bp_tokenizer *t)
     for (const char *const *name = o->need.files == BP_TOKENIZER_GPT2 ? gpt2 : bert; *name != NULL;
          name++) {
         uint32_t id = find_text(t, *name);
-        if (id != BP_TOKEN_NONE) {
+        if (id != BP_TOKEN_NONE && (name != gpt2 + 1 || t->rules.ends)) {
             BP_TRY(bp_token_add_added(t, id, BP_ADDED_SPECIAL, o->error));
         }
     }
@@ -403,6 +417,10 @@ static void set_special(const opening *o, bp_tokenizer *t)
     t->special.eos_guessed = is_guessed(o, t, BP_NAME_EOS, t->special.eos);
     t->special.bos_guessed = is_guessed(o, t, BP_NAME_BOS, t->special.bos);
     t->special.pad_guessed = is_guessed(o, t, BP_NAME_PAD, t->special.pad);
+    if (t->rules.ends && o->need.files == BP_TOKENIZER_GPT2) { /* what CLIPTokenizer begins with */
+        t->special.bos = t->special.bos_guessed ? find_text(t, "<|startoftext|>") : t->special.bos;
+        t->special.pad = t->special.pad < 0 ? t->special.eos : t->special.pad;
+    }
     if (o->load.fairseq) {
         t->special.cls = t->special.cls < 0 ? t->special.bos : t->special.cls;
         t->special.sep = t->special.sep < 0 ? t->special.eos : t->special.sep;
@@ -410,23 +428,31 @@ static void set_special(const opening *o, bp_tokenizer *t)
 }
 
 /* <s> A </s>, <s> A </s></s> B </s> */
-static void set_fairseq(bp_tokenizer *t)
+static void set_around(bp_tokenizer *t, int64_t begin, int64_t end)
 {
     bp_template *single = &t->rules.single, *pair = &t->rules.pair;
-    single->before = (bp_template_part){.ids = {(uint32_t)t->special.cls}, .count = 1};
-    single->after = (bp_template_part){.ids = {(uint32_t)t->special.sep}, .count = 1};
+    single->before = (bp_template_part){.ids = {(uint32_t)begin}, .count = 1};
+    single->after = (bp_template_part){.ids = {(uint32_t)end}, .count = 1};
     *pair = *single;
-    pair->between =
-        (bp_template_part){.ids = {(uint32_t)t->special.sep, (uint32_t)t->special.sep}, .count = 2};
+    pair->between = (bp_template_part){.ids = {(uint32_t)end, (uint32_t)end}, .count = 2};
 }
 
-/* The template of files that have none: BERT's, XLM-R's, and GPT-2's with add_bos_token. */
+/* The template of files that have none: BERT's, XLM-R's, CLIP's, and GPT-2's with add_bos_token. */
 static bp_status set_template(opening *o, bp_tokenizer *t)
 {
     bp_token_rules *rules = &t->rules;
     bp_template_part *before = &rules->single.before;
     if (o->load.fairseq) {
-        set_fairseq(t);
+        set_around(t, t->special.cls, t->special.sep);
+        return BP_OK;
+    }
+    if (rules->ends && o->need.files == BP_TOKENIZER_GPT2) {
+        if (t->special.bos < 0 || t->special.eos < 0) {
+            return tokenizer_refuse(o, o->directory,
+                                    "CLIP's vocab.json must hold <|startoftext|> and "
+                                    "<|endoftext|>");
+        }
+        set_around(t, t->special.bos, t->special.eos);
         return BP_OK;
     }
     const bool pieces = o->need.files == BP_TOKENIZER_PIECES;

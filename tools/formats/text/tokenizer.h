@@ -207,6 +207,7 @@ bp_pair_types bp_encoder_pair_types(const bp_encoder *encoder);
 /* The little that one id needs to know of those before it. Zero is the beginning of a text. */
 typedef struct bp_decoder {
     bool begun;
+    bool behind_word; /* CLIP: a space comes before the next token */
 } bp_decoder;
 
 /* The bytes of one token, given its predecessors: WordPiece's spaces and its cleaning up of them,

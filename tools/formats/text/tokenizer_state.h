@@ -10,6 +10,7 @@
 #define BP_TOKEN_NONE       UINT32_MAX /* no such token, no such merge */
 #define BP_TEMPLATE_IDS     8          /* special tokens in a row that a template may add */
 #define BP_TOKEN_PREFIX_MAX 16         /* bytes of WordPiece's "##", with a terminator */
+#define BP_TOKEN_END        "</w>"     /* CLIP's end of a word */
 
 /* How text becomes words, between which nothing is ever merged. */
 typedef enum bp_split_rule {
@@ -22,7 +23,8 @@ typedef enum bp_split_rule {
     BP_SPLIT_GPT4O,  /* the same with contractions, and up to three digits */
     BP_SPLIT_SPACES, /* before every U+2581 behind another character */
     BP_SPLIT_META,   /* before every U+2581 */
-    BP_SPLIT_BERT    /* spaces dropped, punctuation by itself */
+    BP_SPLIT_BERT,   /* spaces dropped, punctuation by itself */
+    BP_SPLIT_CLIP    /* spaces dropped, one digit in a word, else as GPT-2 */
 } bp_split_rule;
 
 /* When text gets a space (or U+2581) put before it. */
@@ -87,6 +89,7 @@ typedef struct bp_token_rules {
     bool ignore_merges;  /* a word that is a token is that token, whatever the merges say */
     bool ranked;         /* joined is the pair whose text is the token of the least id (tiktoken) */
     bool tidy;           /* WordPiece decoding without the space before punctuation */
+    bool ends;           /* a word's last byte is spelt with BP_TOKEN_END */
     uint32_t word_chars; /* a longer word is unknown to WordPiece */
     char continuing[BP_TOKEN_PREFIX_MAX]; /* WordPiece's "##" */
     char unknown[64];                     /* unk_token; "" for none */
@@ -140,6 +143,7 @@ struct bp_tokenizer {
     bool added_lstrip;       /* some added token has this flag */
     bool added_word;         /* any of them is a single word */
     uint32_t byte_ids[256];  /* byte-level tokens, or the fallback's */
+    uint32_t end_ids[256];   /* of a word's last byte, where rules.ends */
     uint64_t added_first[4]; /* bit b: some added token begins with the byte b */
     char *text;              /* bytes of all tokens; byte-level ones as the bytes they stand for */
     uint64_t text_used;
