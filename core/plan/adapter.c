@@ -51,7 +51,7 @@ bool bp_adapter_dense(const bp_builder *builder, uint32_t parameter)
     uint32_t stage = bp_adapter_stage(builder, parameter);
     uint32_t stages = builder->spec->model->stages(&builder->spec->config);
     const bp_parameter *p = &builder->parameters[parameter];
-    bool own = p->base == BP_NO_PARAMETER;
+    bool own = p->base == BP_NO_PARAMETER && p->head != BP_HEAD_OUTPUT;
     return own && p->rank == 2 && !p->embedding && !p->routes && stage > 0 && stage + 1 < stages;
 }
 

@@ -22,6 +22,7 @@
 typedef enum bp_init_kind {
     BP_INIT_ZEROS,
     BP_INIT_ONES,
+    BP_INIT_VALUE, /* `deviation` everywhere */
     BP_INIT_NORMAL,
     BP_INIT_NORMS, /* of an adapter's magnitude: the norms of its weight (bp_adapter_norms) */
     BP_INIT_ROWS   /* of trained rows: the table's (bp_rows_values) */

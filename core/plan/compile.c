@@ -357,7 +357,7 @@ static void write_initialization(bp_compile *compile, bp_builder *builder)
     builder->action = UINT32_MAX;
     for (uint32_t i = 0; i < builder->parameter_count; i++) {
         const bp_parameter *parameter = &builder->parameters[i];
-        const bool drawn = parameter->init != BP_INIT_ZEROS && parameter->init != BP_INIT_ONES;
+        const bool drawn = parameter->init > BP_INIT_VALUE;
         if (drawn && parameter->quantised == BP_QUANTISED_NONE && !parameter->offloaded &&
             !parameter->fixed && !parameter->aside && parameter->master_form != BP_MASTER_FP8) {
             write_draw(builder, i);

@@ -57,6 +57,7 @@ struct bp_model {
     bool pads;        /* what stands behind a sample's end changes nothing before it, and gets
                          gradients of zero: it may as well not be there (core/plan/buckets.h) */
     bool chunks;      /* spec.sequence_chunk is for its blocks */
+    bool compares;    /* the loss of a sample is of all of its micro-batch */
     bool token_lanes; /* sums over tokens are formed lane by lane, and attention knows ranks */
     const char *name; /* config.json's model_type */
     size_t scratch;   /* bytes of builder->scratch that its functions write on while they emit */

@@ -556,7 +556,8 @@ static bp_status check_loss(const bp_spec *spec, bp_error *error)
 /* Examples are whole, and a group is one batch of them. */
 static bp_status check_texts(const bp_spec *spec, bp_error *error)
 {
-    const bool learns = spec->optimizer != NULL, compares = spec->texts > 1;
+    const bool learns = spec->optimizer != NULL, pairs = spec->model->compares;
+    const bool compares = spec->texts > 1 || pairs;
     if (spec->config.task != BP_TASK_EMBEDDING || (!compares && !learns)) {
         return BP_OK;
     }
@@ -566,11 +567,14 @@ static bp_status check_texts(const bp_spec *spec, bp_error *error)
     if (!compares) {
         return refuse(error, "task", "vectors are trained on rows of two texts and more");
     }
-    if (spec->batch % spec->texts != 0 || bp_spec_eval_batch(spec) % spec->texts != 0) {
+    if (pairs && spec->texts > 1) {
+        return refuse(error, "negatives", "a row of this model has one image and one text");
+    }
+    if (!pairs && (spec->batch % spec->texts != 0 || bp_spec_eval_batch(spec) % spec->texts != 0)) {
         return refuse(error, "per-device-train-batch-size",
                       "a micro-batch has to hold whole rows of texts");
     }
-    if (!inside(spec->similarity, 1e-6, 1e6)) {
+    if (!pairs && !inside(spec->similarity, 1e-6, 1e6)) {
         return refuse(error, "scale", "has to be above 0, and below a million");
     }
     if (learns && (spec->ranks > 1 || spec->virtual_ranks > 1)) {

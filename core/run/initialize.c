@@ -132,7 +132,9 @@ static void first_values(const bp_runtime *runtime, uint32_t parameter, uint64_t
         }
     } else if (p->init != BP_INIT_NORMAL) {
         for (uint64_t k = 0; k < count; k++) {
-            to[k] = p->init == BP_INIT_ONES ? 1.0f : 0.0f;
+            to[k] = p->init == BP_INIT_ONES    ? 1.0f
+                    : p->init == BP_INIT_VALUE ? (float)p->deviation
+                                               : 0.0f;
         }
     } else if (published_as_is(runtime, p)) {
         draw_values(runtime, parameter, first, count, to);
@@ -167,7 +169,7 @@ bp_status bp_runtime_draw(bp_runtime *runtime)
     for (uint32_t i = 0; i < runtime->plan->builder.parameter_count; i++) {
         const bp_parameter *p = &runtime->plan->builder.parameters[i];
         const bool codes = p->quantised != BP_QUANTISED_NONE;
-        const bool simple = p->init == BP_INIT_ZEROS || p->init == BP_INIT_ONES;
+        const bool simple = p->init <= BP_INIT_VALUE;
         const bool here = !p->given && (codes || p->offloaded || p->fixed || p->aside ||
                                         p->master_form == BP_MASTER_FP8 || simple);
         const uint32_t passes = codes ? bp_quantised_passes(p->quantised) : 1;

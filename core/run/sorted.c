@@ -40,7 +40,8 @@ uint32_t bp_sorted_groups(const bp_runtime *runtime, const bp_feed *feed)
     const bool rows = feed->source->examples > 0 && !feed->shuffle;
     const bool whole =
         feed->group == feed->batch && feed->batch == bp_spec_eval_batch(&runtime->plan->spec);
-    const bool apart = runtime->plan->spec.texts < 2; /* rows are not compared with each other */
+    const bp_spec *spec = &runtime->plan->spec;
+    const bool apart = spec->texts < 2 && !spec->model->compares; /* rows are for themselves */
     return rows && whole && apart && runtime->sorted.groups > 1 ? runtime->sorted.groups : 1;
 }
 

@@ -28,7 +28,8 @@ uint32_t bp_vit_number(const bp_vit_config *own, uint32_t block, bp_vit_layer la
     for (uint32_t i = 0; i < (uint32_t)layer; i++) {
         within += bp_vit_biased(own, (bp_vit_layer)i) ? 2 : 1;
     }
-    return bp_vit_embeddings_of(own).count + block * (2 * BP_VIT_BLOCK_LAYERS - lacking) + within;
+    return own->first + bp_vit_embeddings_of(own).count +
+           block * (2 * BP_VIT_BLOCK_LAYERS - lacking) + within;
 }
 
 static bp_linear vit_dense(const bp_vit_config *own, uint32_t index, bp_vit_layer layer)
@@ -55,7 +56,7 @@ void bp_vit_block_list(const bp_builder *builder, const bp_vit_config *vit, uint
     static const char *const middle_names[2] = {"middle", "d_middle"};
     static const char *const norm_names[3] = {"norm_2", "d_norm_2", "norm_2.statistics"};
     const bp_vit_config own = *vit;
-    const uint32_t site = 1 + 3 * index;
+    const uint32_t site = own.site + 1 + 3 * index;
     const bp_transformer *stack = &own.stack;
     const bp_norm norms[2] = {bp_vit_norm(&own, index, BP_VIT_NORM_1),
                               bp_vit_norm(&own, index, BP_VIT_NORM_2)};

@@ -43,6 +43,21 @@ uint32_t bp_vit_number(const bp_vit_config *own, uint32_t block, bp_vit_layer la
 /* Publishes the parameters of a block. */
 void bp_vit_publish_block(bp_builder *builder, const bp_vit_config *own, uint32_t index);
 
+/* Publishes what stands before the blocks of a tower of images; a norm's weight and bias, or a bias
+ * alone, named behind the tower. */
+void bp_vit_publish_embeddings(bp_builder *builder, const bp_vit_config *own);
+void bp_vit_publish_vector(bp_builder *builder, const bp_vit_config *own, const char *name,
+                           bool norm);
+
+/* A sample of the spec is an image; between these two it is as many rows as it has tokens. */
+typedef struct bp_vit_rows {
+    bp_spec spec; /* with that sequence */
+    const bp_spec *whole;
+} bp_vit_rows;
+
+void bp_vit_rows_begin(bp_builder *builder, bp_vit_rows *rows);
+void bp_vit_rows_end(bp_builder *builder, const bp_vit_rows *rows);
+
 /* A norm of a block; of block `layers`, BP_VIT_NORM_1 the last one. */
 bp_norm bp_vit_norm(const bp_vit_config *own, uint32_t block, bp_vit_layer layer);
 

@@ -125,9 +125,8 @@ static void vit_publish_weight(bp_builder *builder, const bp_vit_config *own, co
     bp_build_parameter(builder, &info);
 }
 
-/* A vector, or a norm's weight and bias, of the tower. */
-static void vit_publish_vector(bp_builder *builder, const bp_vit_config *own, const char *name,
-                               bool norm)
+void bp_vit_publish_vector(bp_builder *builder, const bp_vit_config *own, const char *name,
+                           bool norm)
 {
     const uint64_t width = own->stack.width;
     const bp_publish_row weight = {".weight", {width, 0}, BP_INIT_ONES, 0.0},
@@ -140,7 +139,7 @@ static void vit_publish_vector(bp_builder *builder, const bp_vit_config *own, co
     bp_publish(builder, whole, &bias);
 }
 
-static void vit_publish_embeddings(bp_builder *builder, const bp_vit_config *own)
+void bp_vit_publish_embeddings(bp_builder *builder, const bp_vit_config *own)
 {
     const uint64_t width = own->stack.width, patch = own->patch, tokens = bp_vit_tokens(own);
     const vit_names *names = &vit_names_of[own->kind];
@@ -157,16 +156,17 @@ static void vit_publish_embeddings(bp_builder *builder, const bp_vit_config *own
     vit_publish_weight(builder, own, names->positions, "", positions[plain]);
     vit_publish_weight(builder, own, names->patches, ".weight", patches);
     if (at.bias != BP_NO_PARAMETER) {
-        vit_publish_vector(builder, own, names->patches, false);
+        bp_vit_publish_vector(builder, own, names->patches, false);
     }
     if (at.norm != BP_NO_PARAMETER) {
-        vit_publish_vector(builder, own, "pre_layrnorm", true);
+        bp_vit_publish_vector(builder, own, "pre_layrnorm", true);
     }
 }
 
 void bp_vit_publish_block(bp_builder *builder, const bp_vit_config *own, uint32_t index)
 {
     const vit_names *names = &vit_names_of[own->kind];
+    const char *tower = own->first > 0 ? "text_model." : names->tower; /* beside one of images */
     const uint64_t w = own->stack.width, inner = bp_transformer_inner(&own->stack);
     const uint64_t shapes[BP_VIT_BLOCK_LAYERS][2] = {{w, 0}, {w, w}, {w, w},     {w, w},
                                                      {w, w}, {w, 0}, {inner, w}, {w, inner}};
@@ -179,7 +179,7 @@ void bp_vit_publish_block(bp_builder *builder, const bp_vit_config *own, uint32_
         const bp_publish_row bias = {".bias", {shapes[i][0], 0}, BP_INIT_ZEROS, 0.0};
         const uint64_t together = turned ? w / own->stack.heads : 0;
         char prefix[BP_NAME_BYTES];
-        char *end = bp_name_append(bp_name_append(prefix, names->tower), names->block);
+        char *end = bp_name_append(bp_name_append(prefix, tower), names->block);
         bp_name_append(bp_name_append(bp_name_append_number(end, index), "."), names->layer[i]);
         bp_publish_dense(builder, prefix, &weight, false, together);
         if (bp_vit_biased(own, (bp_vit_layer)i)) {
@@ -195,7 +195,7 @@ static void vit_publish_last(bp_builder *builder, const bp_vit_config *own)
     const uint64_t width = own->stack.width;
     static const char *const ends[2] = {".weight", ".bias"};
     if (own->kind != BP_VIT_CLIP) {
-        vit_publish_vector(builder, own, names->last, true);
+        bp_vit_publish_vector(builder, own, names->last, true);
         return;
     }
     for (uint32_t i = 0; i < 2; i++) {
@@ -216,7 +216,7 @@ static void vit_parameters(bp_builder *builder, const bp_model_config *config)
                                      BP_INIT_NORMAL,
                                      own.stack.initializer_range},
                                     {"classifier.bias", {config->classes, 0}, BP_INIT_ZEROS, 0.0}};
-    vit_publish_embeddings(builder, &own);
+    bp_vit_publish_embeddings(builder, &own);
     for (uint32_t i = 0; i < own.stack.layers; i++) {
         bp_vit_publish_block(builder, &own, i);
     }
@@ -234,16 +234,9 @@ static double vit_constant(const bp_model_config *config, uint32_t parameter, ui
     return parameter == vit_head(&own) ? 1.0 : 0.0;
 }
 
-/* ---- Rows of tokens ----
- *
- * A sample of the spec is an image; within the stages it is as many rows as it has tokens. */
+/* ---- Rows of tokens ---- */
 
-typedef struct vit_rows {
-    bp_spec spec; /* with that sequence */
-    const bp_spec *whole;
-} vit_rows;
-
-static void vit_rows_begin(bp_builder *builder, vit_rows *rows)
+void bp_vit_rows_begin(bp_builder *builder, bp_vit_rows *rows)
 {
     const bp_vit_config own = bp_vit_config_of(&builder->spec->config);
     rows->whole = builder->spec;
@@ -253,7 +246,7 @@ static void vit_rows_begin(bp_builder *builder, vit_rows *rows)
     builder->rows = (uint64_t)rows->spec.batch * rows->spec.sequence;
 }
 
-static void vit_rows_end(bp_builder *builder, const vit_rows *rows)
+void bp_vit_rows_end(bp_builder *builder, const bp_vit_rows *rows)
 {
     builder->spec = rows->whole;
     builder->rows = (uint64_t)builder->spec->batch * builder->spec->sequence;
@@ -407,8 +400,8 @@ static void vit_head_backward(bp_builder *builder, bp_stage_call *call, const bp
 static void vit_forward(bp_builder *builder, bp_stage_call *call)
 {
     const bp_vit_config own = bp_vit_config_of(&builder->spec->config);
-    vit_rows rows;
-    vit_rows_begin(builder, &rows);
+    bp_vit_rows rows;
+    bp_vit_rows_begin(builder, &rows);
     if (call->stage == 0) {
         call->output = bp_build_buffer(builder, builder->output_class, bp_build_working(builder),
                                        builder->rows, own.stack.width, "out");
@@ -418,14 +411,14 @@ static void vit_forward(bp_builder *builder, bp_stage_call *call)
     } else {
         vit_head_forward(builder, call, rows.whole);
     }
-    vit_rows_end(builder, &rows);
+    bp_vit_rows_end(builder, &rows);
 }
 
 static void vit_backward(bp_builder *builder, bp_stage_call *call)
 {
     const bp_vit_config own = bp_vit_config_of(&builder->spec->config);
-    vit_rows rows;
-    vit_rows_begin(builder, &rows);
+    bp_vit_rows rows;
+    bp_vit_rows_begin(builder, &rows);
     if (call->stage == 0) {
         bp_vit_embed_backward(builder, call->d_output);
         call->d_input = BP_ABSENT;
@@ -434,16 +427,16 @@ static void vit_backward(bp_builder *builder, bp_stage_call *call)
     } else {
         vit_head_backward(builder, call, rows.whole);
     }
-    vit_rows_end(builder, &rows);
+    bp_vit_rows_end(builder, &rows);
 }
 
 static uint32_t vit_tapes(bp_builder *builder, const bp_stage_call *call,
                           const bp_tape_request *request, uint32_t *variants)
 {
-    vit_rows rows;
-    vit_rows_begin(builder, &rows);
+    bp_vit_rows rows;
+    bp_vit_rows_begin(builder, &rows);
     const uint32_t count = bp_block_family_tapes(builder, call, request, variants);
-    vit_rows_end(builder, &rows);
+    bp_vit_rows_end(builder, &rows);
     return count;
 }
 

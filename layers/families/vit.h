@@ -30,6 +30,8 @@ typedef struct bp_vit_config {
     uint32_t patch; /* patch_size: places on each side of what becomes a token */
     bool unbiased;  /* not qkv_bias: queries, keys and values have none; of BP_VIT_PLAIN */
     uint32_t kind;  /* bp_vit_kind */
+    uint32_t first; /* parameters of another tower before its own */
+    uint32_t site;  /* dropout sites of that one, less its embedding's */
 } bp_vit_config;
 
 bp_vit_config bp_vit_config_of(const bp_model_config *config);

@@ -37,10 +37,11 @@ static bp_ref vit_patches(bp_builder *builder, const bp_image_window *w)
 {
     const uint64_t batch = builder->spec->batch;
     const uint64_t sees = w->channels * w->kernel[0] * w->kernel[1];
+    const bp_ref beside = builder->input[BP_INPUT_SOURCE]; /* of an image with a text */
     const bp_patches_operands operands = {
         .columns = bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32,
                                    batch * w->out_height * w->out_width, sees, "patches"),
-        .x = builder->input[BP_INPUT_IDS]};
+        .x = bp_ref_present(beside) ? beside : builder->input[BP_INPUT_IDS]};
     const bp_patches_scalars scalars = {.batch = (int64_t)batch,
                                         .height = (int64_t)w->height,
                                         .width = (int64_t)w->width,

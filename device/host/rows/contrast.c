@@ -129,6 +129,120 @@ static void contrast_run(const bp_host_call *call, uint64_t first, uint64_t last
     }
 }
 
+/* ---- Images and texts ---- */
+
+/* Of a line of l, `stride` apart: the largest, and the sum of exp(l - largest). */
+typedef struct pair_line {
+    double most, sum;
+} pair_line;
+
+static pair_line pair_line_of(const float *x, uint64_t there, uint64_t stride, double scale)
+{
+    pair_line line = {-INFINITY, 0.0};
+    for (uint64_t c = 0; c < there; c++) {
+        const double value = (float)(scale * (double)x[c * stride]); /* as it is kept */
+        line.most = value > line.most ? value : line.most;
+    }
+    for (uint64_t c = 0; c < there; c++) {
+        line.sum += bp_exp(scale * (double)x[c * stride] - line.most);
+    }
+    return line;
+}
+
+static void pair_line_keep(float *to, pair_line line)
+{
+    to[0] = (float)line.most;
+    to[1] = (float)line.sum;
+    to[2] = (float)(line.sum - (double)to[1]);
+}
+
+static double pair_share(const float *line, double value)
+{
+    return bp_exp(value - (double)line[0]) / ((double)line[1] + (double)line[2]);
+}
+
+static double pair_log(const float *line)
+{
+    return (double)line[0] + bp_log((double)line[1] + (double)line[2]);
+}
+
+/* What l[r, c] adds to the loss of row r, and *d, the loss's derivative by it. */
+static double pair_sigmoid(double value, bool own, double *d)
+{
+    const double z = own ? 1.0 : -1.0, u = -z * value;
+    const double e = bp_exp(u > 0.0 ? -u : u);
+    *d = -z * (u > 0.0 ? 1.0 : e) / (1.0 + e);
+    return (u > 0.0 ? u : 0.0) + bp_log(1.0 + e);
+}
+
+/* Row r, whose scores become derivatives by l; returns its loss. */
+static double pair_row(const bp_pair_loss_scalars *s, const bp_pair_loss_pointers *p, uint64_t r,
+                       uint64_t there, const double linear[2], double sums[2])
+{
+    const uint64_t pairs = (uint64_t)s->pairs;
+    const float *lines = p->lines;
+    float *x = (float *)p->scores + r * pairs;
+    double loss = 0.0;
+    for (uint64_t c = 0; c < there; c++) {
+        const double inner = linear[0] * (double)x[c];
+        double d;
+        if (s->sigmoid) {
+            loss += pair_sigmoid(inner + linear[1], c == r, &d);
+        } else {
+            d = 0.5 * (pair_share(lines + 3 * r, inner) +
+                       pair_share(lines + 3 * (pairs + c), inner)) -
+                (c == r ? 1.0 : 0.0);
+            loss +=
+                c == r ? 0.5 * (pair_log(lines + 3 * r) + pair_log(lines + 3 * (pairs + r))) - inner
+                       : 0.0;
+        }
+        sums[0] += d * inner;
+        sums[1] += d;
+        x[c] = (float)d;
+    }
+    return loss;
+}
+
+static uint64_t pair_tasks(const void *scalars)
+{
+    (void)scalars;
+    return 1; /* products before it are nearly all of the work */
+}
+
+static void pair_run(const bp_host_call *call, uint64_t first, uint64_t last, uint32_t worker)
+{
+    const bp_pair_loss_scalars *s = call->scalars;
+    const bp_pair_loss_pointers *p = call->pointers;
+    const bp_step_block *step = p->step;
+    const uint64_t pairs = (uint64_t)s->pairs;
+    const uint64_t left = step->samples > step->sample ? step->samples - step->sample : 0;
+    const uint64_t there = left < pairs ? left : pairs;
+    const double linear[2] = {bp_exp((double)((const float *)p->scale)[0]),
+                              p->bias != NULL ? (double)((const float *)p->bias)[0] : 0.0};
+    const double weight = (double)bp_loss_weight(p->step, p->control, s->scaled);
+    float *x = p->scores, *lines = p->lines, *losses = p->losses, *total = p->sums;
+    double sums[2] = {0.0, 0.0};
+    (void)first;
+    (void)last;
+    (void)worker;
+    for (uint64_t r = 0; r < pairs; r++) {
+        const uint64_t count = r < there ? there : 0;
+        pair_line_keep(lines + 3 * r, pair_line_of(x + r * pairs, count, 1, linear[0]));
+        pair_line_keep(lines + 3 * (pairs + r), pair_line_of(x + r, count, pairs, linear[0]));
+    }
+    for (uint64_t r = 0; r < pairs; r++) {
+        const uint64_t count = r < there ? there : 0;
+        losses[r] = (float)pair_row(s, p, r, count, linear, sums);
+        for (uint64_t c = 0; c < pairs; c++) {
+            float *d = x + r * pairs + c;
+            *d = c < count ? (float)((double)*d * linear[0] * weight) : 0.0f;
+        }
+    }
+    total[0] = (float)(sums[0] * weight);
+    total[1] = (float)(sums[1] * weight);
+}
+
+const bp_host_kernel bp_host_pair_loss = {pair_tasks, pair_run, NULL};
 const bp_host_kernel bp_host_unit_rows = {unit_tasks, unit_run, NULL};
 const bp_host_kernel bp_host_unit_rows_backward = {unit_tasks, unit_back_run, NULL};
 const bp_host_kernel bp_host_contrast_loss = {contrast_tasks, contrast_run, NULL};

@@ -421,6 +421,11 @@ static bp_status check_whole(reading *r)
         }
     }
     resolve_task(r);
+    if (r->paired && !r->judges) {
+        r->config.family = family->pairs;
+        r->config.task = BP_TASK_EMBEDDING;
+        family->pairs->resolve(&r->config);
+    }
     return BP_OK;
 }
 

@@ -53,7 +53,7 @@ static void put_class(bp_json_writer *json, const bp_row *row, const bp_model_co
     const bp_family *family = config->family;
     const bp_task task = config->task;
     bp_json_put_lines(json, row->key, '[');
-    if (family->vectors == family) {
+    if (family->vectors == family || family->pairs == family) {
         bp_json_put_text(json, NULL, family->language_class);
     } else if (task == BP_TASK_EMBEDDING) {
         put_base_class(json, family->language_class);

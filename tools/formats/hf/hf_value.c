@@ -359,6 +359,8 @@ static bp_status take_class(bp_hf_reading *r, const bp_row *row, const bp_json_e
             r->judge = classes[i].task;
         }
     }
+    r->paired =
+        r->family->pairs != NULL && strcmp(event->text, r->family->pairs->language_class) == 0;
     r->writes = r->family->whole_class != NULL && strcmp(event->text, r->family->whole_class) == 0;
     static const char model[] = "Model"; /* BertModel; GPT2LMHeadModel has a head */
     const bool whole_alone = r->family->whole_class != NULL && r->family->language_class == NULL;

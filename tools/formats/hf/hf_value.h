@@ -16,6 +16,7 @@ typedef struct bp_hf_reading {
     bool judges;   /* architectures names a class that judges samples, tokens, or finds answers */
     bp_task judge; /* which of them: BP_TASK_CLASSES stands for samples */
     bool writes;   /* architectures names what makes a text of another */
+    bool paired;   /* architectures names the model of images and texts */
     bool bare;     /* architectures names a class without a head */
     bool problem;  /* problem_type is given */
     bp_task asked; /* by problem_type */

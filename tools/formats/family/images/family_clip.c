@@ -123,6 +123,7 @@ static void text_resolve(bp_model_config *config, uint32_t kind)
 {
     bp_clip_config own = bp_clip_config_of(config);
     own.vision.kind = kind;
+    own.paired = false;
     if (kind == BP_VIT_SIGLIP) {
         own.text.initializer_range = 0.02;
     }
@@ -145,6 +146,16 @@ static void family_siglip_text_resolve(bp_model_config *config)
     text_resolve(config, BP_VIT_SIGLIP);
 }
 
+/* The words are the texts', and a row of logits has a text's vector and its image's. */
+static void family_clip_pair_resolve(bp_model_config *config)
+{
+    text_resolve(config, BP_VIT_CLIP);
+    bp_clip_config own = bp_clip_config_of(config);
+    own.paired = true;
+    config->classes = 2 * own.projection;
+    bp_family_config_set(config, &own, sizeof own);
+}
+
 /* A row has the numbers of an image. */
 static void clip_resolve(bp_model_config *config, uint32_t kind)
 {
@@ -154,6 +165,7 @@ static void clip_resolve(bp_model_config *config, uint32_t kind)
         bp_size_mul(bp_size_mul(vision->image, vision->image), vision->channels);
     config->positions = numbers < UINT32_MAX ? (uint32_t)numbers : 0;
     own.vision.kind = kind;
+    own.paired = false;
     if (kind == BP_VIT_SIGLIP) {
         own.headless = true; /* the pooling head is not read, nor written */
         own.vision.stack.initializer_range = own.text.initializer_range = 0.02;
@@ -240,12 +252,29 @@ const bp_family bp_family_clip = {
     .task = BP_TASK_CLASSES,
     .judge_class = "CLIPForImageClassification",
     .vectors = &bp_family_clip_text,
+    .pairs = &bp_family_clip_pair,
     .resolve = family_clip_resolve,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), NULL, 0},
     .adapter_targets = "q_proj,v_proj",
     .all_linear = all_linear,
     .presets = clip_presets,
     .preset_count = ROWS_COUNT(clip_presets)};
+
+static const char *const pair_ignored[] = {"*position_ids"};
+
+const bp_family bp_family_clip_pair = {
+    .model_type = "clip",
+    .model = &bp_model_clip,
+    .rows = clip_rows,
+    .row_count = ROWS_COUNT(clip_rows),
+    .task = BP_TASK_EMBEDDING,
+    .language_class = "CLIPModel",
+    .vectors = &bp_family_clip_text,
+    .pairs = &bp_family_clip_pair,
+    .resolve = family_clip_pair_resolve,
+    .naming = {rules, ROWS_COUNT(rules), pair_ignored, ROWS_COUNT(pair_ignored), NULL, 0},
+    .adapter_targets = "q_proj,v_proj",
+    .all_linear = all_linear};
 
 const bp_family bp_family_siglip = {
     .model_type = "siglip",
