@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Models by name, and tasks. */
 #include "layers/families/t5.h"
+#include "layers/families/vit.h"
 #include "layers/families/whisper.h"
 #include "tools/bedplate/models/model_table.h"
 
@@ -62,6 +63,8 @@ void model_print(const settings *set)
     output_end(&out);
 }
 
+#define IMAGE_TEXT "image-text"
+
 static const struct {
     const char *word;
     bp_task task;
@@ -75,6 +78,7 @@ static const struct {
              {"token-classification", BP_TASK_TOKENS, BP_PREFERENCE_NONE},
              {"question-answering", BP_TASK_ANSWERS, BP_PREFERENCE_NONE},
              {"embedding", BP_TASK_EMBEDDING, BP_PREFERENCE_NONE},
+             {IMAGE_TEXT, BP_TASK_EMBEDDING, BP_PREFERENCE_NONE},
              {"reconstruction", BP_TASK_RECONSTRUCTION, BP_PREFERENCE_NONE},
              {"dpo", BP_TASK_CAUSAL_LM, BP_PREFERENCE_SIGMOID},
              {"orpo", BP_TASK_CAUSAL_LM, BP_PREFERENCE_ORPO},
@@ -144,8 +148,51 @@ uint32_t model_hears_positions(const bp_model_config *config)
     return model_hears(config) ? bp_whisper_config_of(config).source_positions : 0;
 }
 
+bool model_sees(const bp_model_config *config)
+{
+    return config->family != NULL && config->family->pairs == config->family;
+}
+
+uint32_t model_sees_tokens(const bp_model_config *config)
+{
+    const bp_vit_config own = bp_vit_config_of(config);
+    return model_sees(config) ? bp_vit_tokens(&own) : 0;
+}
+
+/* Whether images and texts are one model here: asked for, or what the files hold and nothing else
+ * is asked. A model of both is else one of its towers. True: it is. */
+static bool model_pairs(const settings *set, bp_model_config *config)
+{
+    const bp_family *family = config->family;
+    if (family == NULL || family->pairs == NULL) {
+        return false;
+    }
+    const bool silent = strcmp(set->task, "auto") == 0 && set->num_labels == 0;
+    if (strcmp(set->task, IMAGE_TEXT) == 0 || (silent && family->pairs == family)) {
+        config->family = family->pairs;
+        config->task = BP_TASK_EMBEDDING;
+        config->family->resolve(config);
+        return true;
+    }
+    if (family->pairs == family) {
+        config->family = bp_family_find(family->model_type);
+        config->task = config->family->task;
+        config->classes = 0;
+        config->vocabulary = 0;
+        config->family->resolve(config);
+    }
+    return false;
+}
+
 bp_status model_task(const settings *set, bp_model_config *config, bp_error *error)
 {
+    if (model_pairs(set, config)) {
+        return BP_OK;
+    }
+    if (strcmp(set->task, IMAGE_TEXT) == 0) {
+        return bp_error_set(error, BP_ERR_USAGE, "model",
+                            "this model does not compare images with texts: CLIP does", "--task");
+    }
     config->task = task_of(set, config);
     if (config->task == BP_TASK_EMBEDDING && config->family->vectors != NULL) {
         config->family = config->family->vectors;

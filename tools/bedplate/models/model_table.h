@@ -8,7 +8,8 @@
 
 #define TASK_WORDS                                                                                 \
     "auto|causal-lm|masked-lm|classification|multi-label-classification|regression|"               \
-    "reranking|token-classification|question-answering|embedding|reconstruction|dpo|orpo|simpo|"   \
+    "reranking|token-classification|question-answering|embedding|image-text|reconstruction|dpo|"   \
+    "orpo|simpo|"                                                                                  \
     "kto|grpo"
 
 /* The configuration of a directory, a GGUF file or a preset. False: there is no such model. */
@@ -33,6 +34,10 @@ uint32_t model_start_token(const bp_model_config *config);
 /* Whether it makes a text of speech; and rows of its encoder, 0 of others. */
 bool model_hears(const bp_model_config *config);
 uint32_t model_hears_positions(const bp_model_config *config);
+
+/* Whether it compares images with their texts; and rows of its tower of images, 0 of others. */
+bool model_sees(const bp_model_config *config);
+uint32_t model_sees_tokens(const bp_model_config *config);
 
 /* The word of --task for a bp_task; "unknown" beyond them. */
 const char *model_task_word(uint32_t task);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/sort.h"
+#include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/session/session.h"
 
 /* What is kept until the end: of each row the vectors of its first two texts, then numbers of rows
@@ -18,8 +19,9 @@ static uint64_t vectors_rows(const predictions *p)
 bp_status predictions_vectors_begin(predictions *p, session *s)
 {
     vector_sums *v = &p->vectors;
-    v->width = s->spec.config.classes;
-    v->texts = s->spec.texts;
+    const bool both = model_sees(&s->spec.config); /* a sample is a text and its image */
+    v->width = s->spec.config.classes / (both ? 2 : 1);
+    v->texts = both ? 2 : s->spec.texts;
     const uint64_t rows = vectors_rows(p);
     const uint64_t floats = bp_size_mul(bp_size_mul(rows, 2), v->width);
     const uint64_t bytes =
@@ -47,8 +49,9 @@ static float *vectors_of(const predictions *p, uint64_t row, uint32_t text)
 bp_status predictions_vectors_take(predictions *p, const bp_runtime *runtime)
 {
     vector_sums *v = &p->vectors;
-    for (uint32_t i = 0; i < runtime->group.samples; i++) {
-        const float *x = runtime->logits_host + (size_t)i * v->width;
+    const uint64_t each = runtime->plan->spec.config.classes / v->width;
+    for (uint64_t i = 0; i < runtime->group.samples * each; i++) {
+        const float *x = runtime->logits_host + i * v->width;
         const uint64_t sample = v->samples++;
         const uint32_t text = (uint32_t)(sample % v->texts);
         double square = 0.0;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/storage.h"
+#include "tools/bedplate/models/model_table.h"
 #include "tools/bedplate/session/session.h"
 #include "tools/formats/hf/hf_files.h"
 
@@ -81,6 +82,10 @@ bp_status embedder_choose(session *s)
 
 void embedder_fill(const settings *set, bp_spec *spec)
 {
+    if (model_sees(&spec->config)) {
+        spec->texts = 1;
+        return;
+    }
     if (spec->config.task == BP_TASK_EMBEDDING && set->command != COMMAND_EMBED) {
         spec->texts = 2 + (uint32_t)set->negatives;
         spec->similarity = set->similarity;

@@ -25,8 +25,7 @@ bool image_size(const bp_spec *spec, uint32_t size[3])
     return size[2] != 0;
 }
 
-/* That beside the model's config.json; given stays 0 where there is none. */
-static bp_status read_prep(bp_image_prep *prep, session *s)
+bp_status image_prep_beside(bp_image_prep *prep, session *s)
 {
     static uint64_t scratch[BP_IMAGE_PREP_SCRATCH / 8];
     char path[BP_STORE_PATH_MAX];
@@ -43,7 +42,7 @@ bp_status image_prep_find(bp_image_prep *prep, session *s)
 {
     uint32_t size[3];
     *prep = (bp_image_prep){.given = 0};
-    return image_size(&s->spec, size) && s->directory ? read_prep(prep, s) : BP_OK;
+    return image_size(&s->spec, size) && s->directory ? image_prep_beside(prep, s) : BP_OK;
 }
 
 bp_status image_size_resolve(session *s)
@@ -58,7 +57,7 @@ bp_status image_size_resolve(session *s)
     bp_cnn_config own = bp_cnn_config_of(config);
     bp_image_prep prep;
     uint64_t resized[2], one[2], other[2];
-    BP_TRY(read_prep(&prep, s));
+    BP_TRY(image_prep_beside(&prep, s));
     bp_image_prep_sizes(&prep, wide, resized, one);
     bp_image_prep_sizes(&prep, high, resized, other);
     if (prep.given == 0 || own.height != USUAL || own.width != USUAL || one[0] != other[0] ||

@@ -14,6 +14,9 @@ bool image_size(const bp_spec *spec, uint32_t size[3]);
  * the model reads none. */
 bp_status image_prep_find(bp_image_prep *prep, session *s) BP_MUST_CHECK;
 
+/* The same beside config.json, whatever the model reads. */
+bp_status image_prep_beside(bp_image_prep *prep, session *s) BP_MUST_CHECK;
+
 /* A ResNet's config.json does not say how large its images are: what preprocessor_config.json makes
  * of all images alike does, unless config.json has an image_size (other than 224, what its lack
  * means). */

@@ -435,6 +435,7 @@ static bp_status fill_spec(session *s)
     spec->sequence = sequence_of(s);
     const bool makes = model_makes_texts(&spec->config) && set->source == 0;
     spec->source = makes && model_hears(&spec->config) ? model_hears_positions(&spec->config)
+                   : model_sees(&spec->config)         ? model_sees_tokens(&spec->config)
                    : makes                             ? spec->sequence
                                                        : (uint32_t)set->source;
     cut_time(s);

@@ -114,7 +114,7 @@ static bp_data_reader reading_reader(const data_files *files, uint32_t file, bp_
 static bp_documents documents_of(const session *s)
 {
     const bp_model_config *config = &s->spec.config;
-    const bool texts = config->task == BP_TASK_EMBEDDING;
+    const bool texts = config->task == BP_TASK_EMBEDDING && !model_sees(config);
     return (bp_documents){.form = texts ? BP_FORM_TEXTS : BP_FORM_LABELLED,
                           .labels = bp_feed_labels(config->task),
                           .classes = model_task_is_number(config->task) ? 0 : config->classes,
@@ -122,7 +122,7 @@ static bp_documents documents_of(const session *s)
                           .may_lack = s->set->predictions != NULL,
                           .reading = data_reading(s->set),
                           .sources = s->spec.source > 0,
-                          .hears = model_hears(&s->spec.config),
+                          .hears = model_hears(config) || model_sees(config),
                           .first_only = true};
 }
 
@@ -148,7 +148,7 @@ bp_status data_reading_first(session *s, const data_files *files, bool *stream)
     const bp_data *data = &files->data;
     const bp_task task = s->spec.config.task;
     const bool rows = data_learns_rows(&s->spec.config);
-    const bool texts = task == BP_TASK_EMBEDDING;
+    const bool texts = task == BP_TASK_EMBEDDING && !model_sees(&s->spec.config);
     const bool names = rows && !model_task_is_number(task) && !s->classes_named;
     bp_error error = {.code = BP_OK};
     bp_status status = BP_OK;
@@ -179,7 +179,8 @@ bp_status data_reading_say(session *s, const data_files *files)
 {
     const bp_data *data = &files->data;
     const bool table = data->format == BP_DATA_CSV || data->format == BP_DATA_TSV;
-    const bool rows = data_learns_rows(&s->spec.config) || s->spec.config.task == BP_TASK_EMBEDDING;
+    const bool texts = s->spec.config.task == BP_TASK_EMBEDDING && !model_sees(&s->spec.config);
+    const bool rows = data_learns_rows(&s->spec.config) || texts;
     char line[LINE], before[LINE] = "";
     if (!rows || !(table || data->format == BP_DATA_JSONL)) {
         return BP_OK;

@@ -70,7 +70,8 @@ static bp_status add_argument(data_files *files, session *s, const char *argumen
     struct stat about;
     char list[BP_STORE_PATH_MAX];
     bool there = stat(argument, &about) == 0;
-    const bool folder = there && S_ISDIR(about.st_mode) && model_hears(&s->spec.config);
+    const bool folder = there && S_ISDIR(about.st_mode) &&
+                        (model_hears(&s->spec.config) || model_sees(&s->spec.config));
     if (folder && speech_list(argument, list) == list) {
         const int failed = glob(list, files->expanded ? GLOB_APPEND : 0, NULL, &files->patterns);
         if (failed != 0) {
@@ -146,9 +147,10 @@ bp_feed data_set_feed(const data_set *set, const session *s, bp_source *part)
                      .pairs = spec->preference.kind != BP_PREFERENCE_NONE,
                      .prompts = spec->preference.nll > 0.0,
                      .masking = masking_of(set, spec),
-                     .texts = set->speech != NULL ? &set->speech->texts
-                              : spec->source > 0  ? &bp_feed_two_texts
-                                                  : NULL,
+                     .texts = set->speech != NULL   ? &set->speech->texts
+                              : set->images != NULL ? &set->images->texts
+                              : spec->source > 0    ? &bp_feed_two_texts
+                                                    : NULL,
                      .source_tokens = spec->source,
                      .padding = inside ? (int32_t)padding : 0};
 }
@@ -177,6 +179,15 @@ static bp_status source_check(data_files *files, session *s)
         return data_lacks_labels(files, s);
     }
     const bool table = format == BP_DATA_CSV || format == BP_DATA_TSV;
+    if (model_sees(&s->spec.config)) {
+        return format == BP_DATA_JSONL || table
+                   ? BP_OK
+                   : bp_error_set(&s->error, BP_ERR_DATA, where,
+                                  "the model compares images with texts: JSON lines of `image` and "
+                                  "`text`, a table of `file_name` and `text`, or a directory with "
+                                  "such a metadata.csv or metadata.jsonl",
+                                  files->source->name);
+    }
     if (model_hears(&s->spec.config)) {
         return format == BP_DATA_JSONL || format == BP_DATA_TOKENS || table
                    ? BP_OK
@@ -597,6 +608,7 @@ bp_status data_set_open(data_set *set, session *s)
     }
     BP_TRY(options_check(s));
     BP_TRY(speech_source_open(&set->speech, s));
+    BP_TRY(image_source_open(&set->images, s));
     bp_status status = open_parts(set, s, share);
     status = status == BP_OK ? check_targets(set, s) : status;
     run_tokenizer_close(&s->run_tokenizer);
@@ -638,6 +650,7 @@ void data_set_close(data_set *set)
     free(set->more);
     set->more = NULL;
     speech_source_close(&set->speech);
+    image_source_close(&set->images);
 }
 
 /* Reads a sample into `tokens` and adds it to the digest. Ids beyond the vocabulary are found here,

@@ -6,6 +6,7 @@
 #include <glob.h>
 
 #include "tools/bedplate/session/session.h"
+#include "tools/bedplate/sources/image_source.h"
 #include "tools/bedplate/sources/speech_source.h"
 #include "tools/formats/data/data.h"
 #include "tools/formats/data/data_tokens.h"
@@ -37,6 +38,7 @@ typedef struct data_set {
     bp_mixture mixture;
     bp_source *train;             /* what is left to learn from */
     bp_source *eval;              /* NULL: nothing is held out */
+    image_source *images;         /* of a model that sees; the same */
     speech_source *speech;        /* of a model that hears; NULL: it reads texts; allocated */
     bool made;                    /* --output-dir was made for the token files */
     bp_tokenizer_special special; /* of the tokenizer, if one was used; else all -1 */

@@ -877,6 +877,13 @@ static bp_status task_apply(task_look *look, settings *set)
 {
     const bp_model_config *own = &look->s.spec.config;
     const char *word;
+    if (model_sees(own)) {
+        set->rows = SETTINGS_ROWS_PADDED; /* an image and a text each */
+        if (!set->quiet) {
+            output_print(stderr, "bedplate: task: image-text, images and their texts\n");
+        }
+        return BP_OK;
+    }
     if (model_makes_texts(own) && strcmp(set->task, "auto") == 0) {
         set->rows = SETTINGS_ROWS_PADDED; /* two texts each, whatever they are called */
         if (model_hears(own) && !set->quiet) {

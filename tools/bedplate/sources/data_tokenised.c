@@ -243,7 +243,8 @@ bp_status data_check_lengths(const data_files *files, session *s)
         bp_example example;
         bool has = true;
         BP_TRY(source->example(source, i, &example));
-        const bool reads = s->spec.source > 0 && !model_hears(&s->spec.config);
+        const bool reads =
+            s->spec.source > 0 && !model_hears(&s->spec.config) && !model_sees(&s->spec.config);
         sources += reads && example.prompt > s->spec.source ? 1 : 0;
         example = data_row_of(s, &example);
         if (example.count > row) {
@@ -385,6 +386,37 @@ static bp_status hear(void *ear, const char *path)
     return bp_speech_check(&source->speech, path);
 }
 
+static bp_status see(void *eye, const char *path)
+{
+    return image_source_check(eye, path);
+}
+
+/* Files of images are looked for. A text is between the tokens that its tokenizer puts there. */
+static bp_status tokenise_sees(bp_tokenise *work, data_set *set, session *s)
+{
+    const run_tokenizer *c = &s->run_tokenizer;
+    const bp_token_rules *rules = &c->tokenizer.rules;
+    if (!model_sees(&s->spec.config)) {
+        return BP_OK;
+    }
+    if (c->kind == TOKENIZER_BYTES || work->vocabulary < 256 || rules->single.before.count != 1 ||
+        rules->single.after.count != 1) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "texts of images need the model's tokenizer, which puts a token before "
+                            "and behind a text",
+                            work->data->source.name);
+    }
+    BP_TRY(image_source_open(&set->images, s));
+    set->images->error = &s->error;
+    work->begins = rules->single.before.ids[0];
+    work->end_token = rules->single.after.ids[0];
+    work->hears = true;
+    work->longest = UINT64_MAX;
+    work->hear = see;
+    work->ear = set->images;
+    return BP_OK;
+}
+
 /* Speech is read by its files' headers, and texts begin as the options say. */
 static bp_status tokenise_hears(bp_tokenise *work, speech_prefix *prefix, data_set *set, session *s)
 {
@@ -449,27 +481,28 @@ static bp_status tokenise(data_set *set, data_files *files, session *s)
         set->special = *bp_tokenizer_special_of(&c->tokenizer);
     }
     uint32_t vocabulary = bytes ? BP_BYTE_VOCABULARY : c->need.tokens;
-    bp_tokenise work = {.data = &files->data,
-                        .path = files->path,
-                        .encoder = bytes ? NULL : &c->encoder,
-                        .vocabulary =
-                            end_token >= (int64_t)vocabulary ? (uint32_t)end_token + 1 : vocabulary,
-                        .end_token = end_token,
-                        .labels = bp_feed_labels(config->task),
-                        .classes = model_task_is_number(config->task) ? 0 : config->classes,
-                        .names = &s->names,
-                        .reading = data_reading(s->set),
-                        .sources = s->spec.source > 0,
-                        .begins = model_start_token(config),
-                        .prompt = s->embedder.prompt,
-                        .may_lack = s->set->predictions != NULL,
-                        .scratch = c->scratch,
-                        .error = &s->error};
+    bp_tokenise work = {
+        .data = &files->data,
+        .path = files->path,
+        .encoder = bytes ? NULL : &c->encoder,
+        .vocabulary = end_token >= (int64_t)vocabulary ? (uint32_t)end_token + 1 : vocabulary,
+        .end_token = end_token,
+        .labels = model_sees(config) ? BP_LABELS_NEXT_TOKEN : bp_feed_labels(config->task),
+        .classes = model_task_is_number(config->task) ? 0 : config->classes,
+        .names = &s->names,
+        .reading = data_reading(s->set),
+        .sources = s->spec.source > 0,
+        .begins = model_start_token(config),
+        .prompt = s->embedder.prompt,
+        .may_lack = s->set->predictions != NULL,
+        .scratch = c->scratch,
+        .error = &s->error};
     uint64_t bytes_of_all = files->data.source.count;
     advance so_far = {.name = files->data.source.name};
     work.user = &so_far;
     work.watch = bytes_of_all >= LONG_BYTES && !s->set->quiet ? say_advance : NULL;
     BP_TRY(tokenise_hears(&work, &prefix, set, s));
+    BP_TRY(tokenise_sees(&work, set, s));
     BP_TRY(bp_tokenise_open(&work, &files->tokens));
     tokenise_say_heard(files, set, s);
     BP_TRY(note_pairs(files, s));
@@ -598,7 +631,7 @@ bp_status data_open_tokens(data_files *files, session *s)
     const bp_task task = s->spec.config.task;
     if ((form == BP_FORM_TAGGED) != (task == BP_TASK_TOKENS) ||
         (form == BP_FORM_ANSWERS) != (task == BP_TASK_ANSWERS) ||
-        (form == BP_FORM_TEXTS) != (task == BP_TASK_EMBEDDING) ||
+        (form == BP_FORM_TEXTS) != (task == BP_TASK_EMBEDDING && !model_sees(&s->spec.config)) ||
         (form == BP_FORM_PAIRS) != (s->spec.preference.kind != BP_PREFERENCE_NONE)) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
                             "the token file was made for another task", files->source->name);

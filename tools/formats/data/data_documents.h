@@ -79,7 +79,7 @@ typedef struct bp_documents {
                               texts are, else BP_FORM_OPEN; becomes what the documents are */
     uint32_t texts;        /* of labelled ones: texts of each, 1 or 2; of a row of texts; 0: the
                               first one decides */
-    bool hears;            /* sources are paths of files with speech: `audio` and `text` */
+    bool hears;            /* sources are paths of files, of speech or images: `audio` and `text` */
     bool sources;          /* prompts are texts of which completions are made: data_json.c has names
                               of both that are usual for them */
     const char *prompt;    /* put before each text of a row; NULL: nothing */

@@ -37,10 +37,12 @@ static const char *const target_names[] = {"completion",  "target",     "output"
                                            "summary",     "highlights", "labels", "response",
                                            "target_text", NULL};
 
-/* The same of speech. */
-static const char *const audio_names[] = {"audio", "audio_filepath", "audio_path", "file_name",
-                                          "file",  "path",           "wav",        NULL};
-static const char *const spoken_names[] = {"text", "transcription", "transcript", "sentence", NULL};
+/* The same of speech, and of images. */
+static const char *const audio_names[] = {"audio",      "audio_filepath", "audio_path", "file_name",
+                                          "file",       "path",           "wav",        "image",
+                                          "image_path", "filepath",       NULL};
+static const char *const spoken_names[] = {"text",     "transcription", "transcript",
+                                           "sentence", "caption",       NULL};
 
 static bool data_json_named(const char *const *names, const char *name, size_t length)
 {
@@ -250,10 +252,11 @@ static bp_status check_form(line *l)
                                          "--label-column name other fields)");
     }
     if (form == BP_FORM_OPEN && documents->hears) {
-        return bp_data_refuse(l->reader, "the line lacks speech or its text: `audio` (or "
-                                         "audio_filepath, audio_path, file_name, file, path, wav) "
-                                         "with the path of a file, and `text` (or transcription, "
-                                         "transcript, sentence)");
+        return bp_data_refuse(l->reader,
+                              "the line lacks a file or its text: `audio` or `image` (or "
+                              "audio_filepath, audio_path, image_path, file_name, "
+                              "filepath, file, path, wav) with its path, and `text` (or "
+                              "caption, transcription, transcript, sentence)");
     }
     if (form == BP_FORM_OPEN && documents->sources) {
         return bp_data_refuse(l->reader,

@@ -55,8 +55,9 @@ static bp_status spoken_names(spoken *t)
     return t->column[0] != BP_NO_COLUMN && t->column[1] != BP_NO_COLUMN
                ? BP_OK
                : bp_data_refuse(t->table.reader,
-                                "the first row names no column of files (file_name, audio, path) "
-                                "or none of texts (text, transcription, transcript, sentence)");
+                                "the first row names no column of files (file_name, audio, image, "
+                                "path) or none of texts (text, caption, transcription, "
+                                "transcript, sentence)");
 }
 
 /* Goes through a row and hands over one column of it. */

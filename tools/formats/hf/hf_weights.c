@@ -739,6 +739,18 @@ static bp_status list_pieces(loading *l, uint32_t p, bp_dtype type, const bp_ten
 }
 
 /* The name that the family's files have for a parameter in one tensor; NULL: no room for it. */
+/* Whether a file has a parameter as a number without a dimension. */
+static bool is_number(const loading *l, uint32_t p)
+{
+    const bp_family *family = bp_family_adopt(&l->runtime->plan->spec).family;
+    char theirs[BP_TENSOR_NAME_MAX];
+    const bp_tensor_rule *rule =
+        family != NULL && !l->adapters
+            ? bp_tensor_name(&family->naming, hf_weights_name_of(l->runtime, l->numbers[p]), theirs)
+            : NULL;
+    return rule != NULL && rule->form == BP_LAYOUT_NUMBER;
+}
+
 static const char *name_in_file(loading *l, uint32_t p)
 {
     const bp_family *family = bp_family_adopt(&l->runtime->plan->spec).family;
@@ -776,7 +788,7 @@ static bp_status list_weights(loading *l, const uint8_t *types, bp_tensor_entry 
         }
         *entry = (bp_tensor_entry){.name = name,
                                    .dtype = (bp_dtype)types[p],
-                                   .rank = parameter->rank,
+                                   .rank = is_number(l, p) ? 0 : parameter->rank,
                                    .handle = l->numbers[p]};
         memcpy(entry->shape, parameter->shape, parameter->rank * sizeof parameter->shape[0]);
         const bool transposed = bp_adapter_transposed(&l->runtime->plan->builder, l->numbers[p]);

@@ -90,6 +90,11 @@ bool bp_tensor_view_of(bp_tensor_view *view, uint32_t part, const bp_tensor_entr
 {
     *view = (bp_tensor_view){.entry = entry, .part = part, .rank = entry->rank};
     memcpy(view->shape, entry->shape, entry->rank * sizeof entry->shape[0]);
+    if (form == BP_LAYOUT_NUMBER) {
+        view->shape[0] = view->rank == 0 ? 1 : view->shape[0];
+        view->rank = view->rank == 0 ? 1 : view->rank;
+        return true;
+    }
     return apply(view, form, heads, true);
 }
 

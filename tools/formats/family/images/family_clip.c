@@ -260,6 +260,11 @@ const bp_family bp_family_clip = {
     .presets = clip_presets,
     .preset_count = ROWS_COUNT(clip_presets)};
 
+static const bp_tensor_rule pair_rules[] = {
+    {"logit_scale", "logit_scale", BP_LAYOUT_NUMBER},
+    {"*", "*", BP_LAYOUT_PLAIN},
+};
+
 static const char *const pair_ignored[] = {"*position_ids"};
 
 const bp_family bp_family_clip_pair = {
@@ -272,7 +277,7 @@ const bp_family bp_family_clip_pair = {
     .vectors = &bp_family_clip_text,
     .pairs = &bp_family_clip_pair,
     .resolve = family_clip_pair_resolve,
-    .naming = {rules, ROWS_COUNT(rules), pair_ignored, ROWS_COUNT(pair_ignored), NULL, 0},
+    .naming = {pair_rules, ROWS_COUNT(pair_rules), pair_ignored, ROWS_COUNT(pair_ignored), NULL, 0},
     .adapter_targets = "q_proj,v_proj",
     .all_linear = all_linear};
 
