@@ -63,9 +63,10 @@ typedef struct rank_sums {
 typedef struct vector_sums {
     uint64_t width, samples;
     uint32_t texts; /* of a row */
+    bool both;      /* which are a text and its image */
     bool scored;
     double pearson, spearman;
-    uint64_t found[VECTOR_RECALLS];
+    uint64_t found[2][VECTOR_RECALLS]; /* of first texts that search; of the others, of images */
     double reciprocal;
 } vector_sums;
 

@@ -20,6 +20,7 @@ bp_status predictions_vectors_begin(predictions *p, session *s)
 {
     vector_sums *v = &p->vectors;
     const bool both = model_sees(&s->spec.config); /* a sample is a text and its image */
+    v->both = both;
     v->width = s->spec.config.classes / (both ? 2 : 1);
     v->texts = both ? 2 : s->spec.texts;
     const uint64_t rows = vectors_rows(p);
@@ -143,27 +144,27 @@ void predictions_numbers_end(predictions *p)
         p->labelled <= n->rows ? rank_correlation(n->all, p->labelled, n->rows) : (double)NAN;
 }
 
-/* How many of all second texts are nearer to a row's first than its own. */
-static uint64_t vectors_place(const predictions *p, uint64_t row, uint64_t rows)
+/* How many texts of the other side are nearer to a row's text of `side` than its own, up to 10. */
+static uint64_t vectors_place(const predictions *p, uint64_t row, uint64_t rows, uint32_t side)
 {
-    const float *anchor = vectors_of(p, row, 0);
-    const double own = vectors_cosine(p, anchor, vectors_of(p, row, 1));
+    const float *anchor = vectors_of(p, row, side);
+    const double own = vectors_cosine(p, anchor, vectors_of(p, row, 1 - side));
     uint64_t nearer = 0;
     for (uint64_t i = 0; i < rows && nearer < 10; i++) {
-        nearer += i != row && vectors_cosine(p, anchor, vectors_of(p, i, 1)) > own ? 1 : 0;
+        nearer += i != row && vectors_cosine(p, anchor, vectors_of(p, i, 1 - side)) > own ? 1 : 0;
     }
     return nearer;
 }
 
-static void vectors_recall(predictions *p, uint64_t rows)
+static void vectors_recall(predictions *p, uint64_t rows, uint32_t side)
 {
     static const uint64_t least[VECTOR_RECALLS] = {1, 3, 5, 10};
     for (uint64_t i = 0; i < rows; i++) {
-        const uint64_t place = vectors_place(p, i, rows);
+        const uint64_t place = vectors_place(p, i, rows, side);
         for (uint32_t k = 0; k < VECTOR_RECALLS; k++) {
-            p->vectors.found[k] += place < least[k] ? 1 : 0;
+            p->vectors.found[side][k] += place < least[k] ? 1 : 0;
         }
-        p->vectors.reciprocal += place < 10 ? 1.0 / (double)(place + 1) : 0.0;
+        p->vectors.reciprocal += side == 0 && place < 10 ? 1.0 / (double)(place + 1) : 0.0;
     }
 }
 
@@ -173,7 +174,7 @@ bp_status predictions_vectors_end(predictions *p)
     double *numbers = p->room.address;
     p->rows = rows;
     p->labelled = rows;
-    p->vectors.scored = true;
+    p->vectors.scored = !p->vectors.both;
     for (uint64_t i = 0; i < rows; i++) {
         bp_example row;
         BP_TRY(p->source->example(p->source, i * p->source->together, &row));
@@ -188,7 +189,10 @@ bp_status predictions_vectors_end(predictions *p)
         p->vectors.pearson = correlation(numbers, numbers + rows, rows);
         p->vectors.spearman = rank_correlation(numbers, rows, rows);
     } else {
-        vectors_recall(p, rows);
+        vectors_recall(p, rows, 0);
+    }
+    if (p->vectors.both) {
+        vectors_recall(p, rows, 1);
     }
     return BP_OK;
 }
@@ -205,7 +209,8 @@ double predictions_spearman_cosine(const predictions *p)
 
 static double recall_of(const predictions *p, uint32_t which)
 {
-    return p->vectors.scored ? (double)NAN : (double)p->vectors.found[which] / (double)p->labelled;
+    return p->vectors.scored ? (double)NAN
+                             : (double)p->vectors.found[0][which] / (double)p->labelled;
 }
 
 double predictions_recall_1(const predictions *p)
@@ -226,6 +231,11 @@ double predictions_recall_5(const predictions *p)
 double predictions_recall_10(const predictions *p)
 {
     return recall_of(p, 3);
+}
+
+double predictions_recall_back(const predictions *p, uint32_t which)
+{
+    return p->vectors.both ? (double)p->vectors.found[1][which] / (double)p->labelled : (double)NAN;
 }
 
 double predictions_mrr_10(const predictions *p)

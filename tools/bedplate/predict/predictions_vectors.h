@@ -32,6 +32,8 @@ double predictions_recall_1(const predictions *p);
 double predictions_recall_3(const predictions *p);
 double predictions_recall_5(const predictions *p);
 double predictions_recall_10(const predictions *p);
+/* Number `which` of 1, 3, 5, 10 of images that search for their texts; NAN of others. */
+double predictions_recall_back(const predictions *p, uint32_t which);
 double predictions_mrr_10(const predictions *p);
 
 #endif

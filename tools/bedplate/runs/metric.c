@@ -180,6 +180,22 @@ static double metric_mrr_10(const metric_source *m)
     return predictions_mrr_10(m->made);
 }
 
+/* Of images that search for their texts. */
+static double metric_image_recall_1(const metric_source *m)
+{
+    return predictions_recall_back(m->made, 0);
+}
+
+static double metric_image_recall_5(const metric_source *m)
+{
+    return predictions_recall_back(m->made, 2);
+}
+
+static double metric_image_recall_10(const metric_source *m)
+{
+    return predictions_recall_back(m->made, 3);
+}
+
 static double metric_has_answer_exact(const metric_source *m)
 {
     return predictions_answers_share(m->made, 0, true);
@@ -335,6 +351,10 @@ static const struct metric_row {
     {METRIC_TASK(BP_TASK_EMBEDDING), "recall_at_5", "at 5", metric_recall_5, MORE},
     {METRIC_TASK(BP_TASK_EMBEDDING), "recall_at_10", "at 10", metric_recall_10, MORE},
     {METRIC_TASK(BP_TASK_EMBEDDING), "mrr_at_10", "MRR at 10", metric_mrr_10, MORE},
+    {METRIC_TASK(BP_TASK_EMBEDDING), "image_recall_at_1", "images find texts at 1",
+     metric_image_recall_1, MORE},
+    {METRIC_TASK(BP_TASK_EMBEDDING), "image_recall_at_5", "at 5", metric_image_recall_5, MORE},
+    {METRIC_TASK(BP_TASK_EMBEDDING), "image_recall_at_10", "at 10", metric_image_recall_10, MORE},
     {METRIC_PAIRS, "rewards/accuracies", "rewards/accuracies", metric_pair_accuracy, MORE},
     {METRIC_PAIRS, "rewards/margins", "rewards/margins", metric_margin, MORE},
     {METRIC_PAIRS, "rewards/chosen", "rewards/chosen", metric_reward_chosen, MORE},

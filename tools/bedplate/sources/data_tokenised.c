@@ -270,7 +270,7 @@ bp_status data_check_lengths(const data_files *files, session *s)
                      "--max-seq-length %u: %s",
                      source->name, longer, source->examples, s->spec.sequence,
                      pairs ? "the longer text of each is cut first" : "their ends are cut");
-        if (prompts) {
+        if (prompts && !model_sees(&s->spec.config)) {
             output_print(stderr, "; of %" PRIu64 " the whole completion", without);
         } else if (without > 0) {
             output_print(stderr, "; of %" PRIu64 " all that would be learned", without);
@@ -505,6 +505,11 @@ static bp_status tokenise(data_set *set, data_files *files, session *s)
     BP_TRY(tokenise_sees(&work, set, s));
     BP_TRY(bp_tokenise_open(&work, &files->tokens));
     tokenise_say_heard(files, set, s);
+    if (model_sees(config) && files->tokens.source.examples < 2) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "images are compared with the texts of others: two rows at least",
+                            files->data.source.name);
+    }
     BP_TRY(note_pairs(files, s));
     BP_TRY(note_texts(files, s));
     print_outcome(files, &work, s);
