@@ -120,7 +120,8 @@ static int find_cases(void **state)
     return 0;
 }
 
-/* verifies layers-2.7756 layers-14.d048 layers-30.753f layers-54.1822 */
+/* verifies layers-2.7756 layers-14.d048 layers-30.753f layers-54.1822
+ * layers-58.a931 */
 static void test_gradients(void **state)
 {
     (void)state;
@@ -145,7 +146,8 @@ static void test_gradients_otherwise(void **state)
 }
 
 /* Fine-tuning: the same losses step for step. */
-/* verifies layers-2.7756 layers-14.d048 layers-30.753f layers-54.1822 */
+/* verifies layers-2.7756 layers-14.d048 layers-30.753f layers-54.1822
+ * layers-58.a931 */
 static void test_curves(void **state)
 {
     (void)state;
@@ -199,7 +201,8 @@ static void check_logits(const char *name, uint32_t at_once)
     family_close(&ref);
 }
 
-/* verifies layers-2.7756 layers-14.d048 layers-30.753f layers-54.1822 */
+/* verifies layers-2.7756 layers-14.d048 layers-30.753f layers-54.1822
+ * layers-58.a931 */
 static void test_logits(void **state)
 {
     (void)state;

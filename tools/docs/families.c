@@ -93,6 +93,7 @@ static void put_tasks(const bp_family *family)
             first = false;
         }
     }
+    printf(family->pairs != NULL ? ", image-text" : "");
 }
 
 static bool packs(const bp_family *family)
@@ -138,6 +139,9 @@ static void put_classes(const bp_family *family)
             first = false;
         }
     }
+    if (family->pairs != NULL) {
+        printf(", %s", family->pairs->language_class);
+    }
     printf(first ? "Bedplate's own" : "");
 }
 
@@ -169,7 +173,9 @@ void families_page(void)
     printf("\n| model\\_type | classes of transformers | tasks | generates | packs rows | GGUF | "
            "adapters' usual targets | presets |\n|---|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; (family = bp_family_at(i)) != NULL; i++) {
-        put_family(family);
+        if (family->pairs != family) { /* which is of another's files */
+            put_family(family);
+        }
     }
     printf("\n");
 }

@@ -176,8 +176,8 @@ static double pair_sigmoid(double value, bool own, double *d)
 }
 
 /* Row r, whose scores become derivatives by l; returns its loss. */
-static double pair_row(const bp_pair_loss_scalars *s, const bp_pair_loss_pointers *p, uint64_t r,
-                       uint64_t there, const double linear[2], double sums[2])
+static double pair_loss_row(const bp_pair_loss_scalars *s, const bp_pair_loss_pointers *p,
+                            uint64_t r, uint64_t there, const double linear[2], double sums[2])
 {
     const uint64_t pairs = (uint64_t)s->pairs;
     const float *lines = p->lines;
@@ -232,7 +232,7 @@ static void pair_run(const bp_host_call *call, uint64_t first, uint64_t last, ui
     }
     for (uint64_t r = 0; r < pairs; r++) {
         const uint64_t count = r < there ? there : 0;
-        losses[r] = (float)pair_row(s, p, r, count, linear, sums);
+        losses[r] = (float)pair_loss_row(s, p, r, count, linear, sums);
         for (uint64_t c = 0; c < pairs; c++) {
             float *d = x + r * pairs + c;
             *d = c < count ? (float)((double)*d * linear[0] * weight) : 0.0f;

@@ -8,9 +8,8 @@
 
 #define TASK_WORDS                                                                                 \
     "auto|causal-lm|masked-lm|classification|multi-label-classification|regression|"               \
-    "reranking|token-classification|question-answering|embedding|image-text|reconstruction|dpo|"   \
-    "orpo|simpo|"                                                                                  \
-    "kto|grpo"
+    "reranking|token-classification|question-answering|embedding|reconstruction|image-text|dpo|"   \
+    "orpo|simpo|kto|grpo"
 
 /* The configuration of a directory, a GGUF file or a preset. False: there is no such model. */
 bool model_config(const char *model, bp_model_config *config);

@@ -116,8 +116,8 @@ typedef struct bp_family {
      * tokens to a vector is the model's own: vectors have config.classes numbers, by `resolve`, and
      * sentence-transformers' files are not asked. NULL: this one, as those files say. */
     const struct bp_family *vectors;
-    /* What reads these files as one model of images and their texts, with the same members, for that
-     * task; config.json's architectures name its language_class. NULL: nothing. */
+    /* What reads these files as one model of images and their texts, with the same members, for
+     * that task; config.json's architectures name its language_class. NULL: nothing. */
     const struct bp_family *pairs;
 
     /* Resolves what one value means by another, after all were read. NULL: nothing. */

@@ -82,8 +82,8 @@ static size_t decode_piece(const bp_tokenizer *t, bool first, const unsigned cha
 }
 
 /* Bytes as they are, but for the mark of a word's end: a space before what follows it. */
-static size_t decode_bytes(bp_decoder *decoder, const bp_tokenizer *t, const unsigned char *text,
-                           size_t length, char *bytes)
+static size_t decode_marked(bp_decoder *decoder, const bp_tokenizer *t, const unsigned char *text,
+                            size_t length, char *bytes)
 {
     const size_t mark = sizeof BP_TOKEN_END - 1;
     const bool ends =
@@ -118,7 +118,7 @@ bp_status bp_decoder_next(bp_decoder *decoder, const bp_tokenizer *t, uint32_t i
         *length = decode_piece(t, first, text, there, bytes);
         break;
     default:
-        *length = decode_bytes(decoder, t, text, there, bytes);
+        *length = decode_marked(decoder, t, text, there, bytes);
     }
     return BP_OK;
 }

@@ -12,7 +12,7 @@ and tests/golden/image_text: a small CLIP as transformers saves it, with its tok
 and their texts (metadata.jsonl), and in `values` what transformers computes of them in float64: the loss of a batch of all,
 then how many texts find their image among the first 1, 3, 5, 10, and the same of images.
 
-Run from the repository root: tools/golden/image_text.py (needs torch, transformers, peft, numpy, safetensors; written with
+Run from the repository root: tools/golden/formats/image_text.py [folder] (needs torch, transformers, peft, numpy, safetensors; written with
 transformers 5.24 and peft 0.21; some seconds on one core).
 """
 import json
@@ -24,7 +24,7 @@ import peft
 import torch
 import transformers
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import families  # noqa: E402
 
 EMBEDDING = 7
