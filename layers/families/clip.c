@@ -7,6 +7,7 @@
 #include "layers/blocks/vit_block.h"
 #include "layers/heads/classifier.h"
 #include "layers/heads/loss.h"
+#include "layers/heads/pooler.h"
 #include "layers/heads/vector.h"
 #include "layers/images/vit_embed.h"
 #include "layers/nodes/embedding.h"
@@ -15,7 +16,11 @@
 
 BP_FAMILY_CONFIG_FITS(bp_clip_config);
 
-#define PAIR_IMAGE_END 3 /* parameters of the last norm and of the projection of images */
+/* Parameters of the last norm of images and of what makes their vectors. */
+static uint32_t pair_image_parameters(uint32_t kind)
+{
+    return 2 + (kind == BP_VIT_SIGLIP ? (uint32_t)BP_POOLER_PARAMETERS : 1);
+}
 
 bp_clip_config bp_clip_config_of(const bp_model_config *config)
 {
@@ -35,10 +40,11 @@ static bp_vit_config clip_text(const bp_model_config *config)
 {
     const bp_clip_config own = bp_clip_config_of(config);
     if (own.paired) {
-        return (bp_vit_config){.stack = own.text,
-                               .kind = BP_VIT_CLIP_TEXT,
-                               .first = pair_image_end(&own) + PAIR_IMAGE_END,
-                               .site = 3 * own.vision.stack.layers};
+        return (bp_vit_config){
+            .stack = own.text,
+            .kind = own.vision.kind == BP_VIT_CLIP ? BP_VIT_CLIP_TEXT : BP_VIT_SIGLIP_TEXT,
+            .first = pair_image_end(&own) + pair_image_parameters(own.vision.kind),
+            .site = 3 * own.vision.stack.layers};
     }
     return (bp_vit_config){.stack = own.text,
                            .kind = own.vision.kind == BP_VIT_CLIP ? BP_VIT_CLIP_TEXT
@@ -110,7 +116,8 @@ static void clip_parameters(bp_builder *builder, const bp_model_config *config)
 {
     const bp_vit_config text = clip_text(config);
     const bool siglip = clip_biased(config);
-    const char *tower = siglip ? "" : "text_model.";
+    const bool paired = text.first > 0;
+    const char *tower = siglip && !paired ? "" : "text_model.";
     const uint64_t width = text.stack.width, out = clip_width(config);
     const double range = text.stack.initializer_range;
     const bp_publish_row tables[2] = {
@@ -134,7 +141,7 @@ static void clip_parameters(bp_builder *builder, const bp_model_config *config)
         bp_publish(builder, tower, &norm[i]);
     }
     for (uint32_t i = 0; i < (siglip ? 2 : 1); i++) {
-        bp_publish_head(builder, "", &projection[i], BP_HEAD_OUTPUT);
+        bp_publish_head(builder, siglip ? tower : "", &projection[i], BP_HEAD_OUTPUT);
     }
 }
 
@@ -418,12 +425,12 @@ static void pair_stage_name(const bp_model_config *config, uint32_t stage, char 
 /* The logarithm of the scale. */
 static uint32_t pair_scale(const bp_model_config *config)
 {
-    return clip_head(config) + 3;
+    return clip_head(config) + (clip_biased(config) ? 4 : 3);
 }
 
 static uint32_t pair_parameter_count(const bp_model_config *config)
 {
-    return pair_scale(config) + 1;
+    return pair_scale(config) + (clip_biased(config) ? 2 : 1);
 }
 
 static uint32_t pair_parameter_stage(const bp_model_config *config, uint32_t parameter)
@@ -452,15 +459,24 @@ static void pair_parameters(bp_builder *builder, const bp_model_config *config)
                                        {clip_width(config), width},
                                        BP_INIT_NORMAL,
                                        own.vision.stack.initializer_range};
-    const bp_publish_row scale = {"logit_scale", {1, 0}, BP_INIT_VALUE, own.logit_scale};
+    const bp_publish_row scale = {"logit_scale", {1, 0}, BP_INIT_VALUE, own.logit_scale},
+                         bias = {"logit_bias", {1, 0}, BP_INIT_ZEROS, 0.0};
+    const bool siglip = own.vision.kind == BP_VIT_SIGLIP;
     bp_vit_publish_embeddings(builder, &own.vision);
     for (uint32_t i = 0; i < own.vision.stack.layers; i++) {
         bp_vit_publish_block(builder, &own.vision, i);
     }
     bp_vit_publish_vector(builder, &own.vision, "post_layernorm", true);
-    bp_publish_head(builder, "", &projection, BP_HEAD_OUTPUT);
+    if (siglip) {
+        bp_pooler_publish(builder, &own.vision);
+    } else {
+        bp_publish_head(builder, "", &projection, BP_HEAD_OUTPUT);
+    }
     clip_parameters(builder, config);
     bp_publish(builder, "", &scale);
+    if (siglip) {
+        bp_publish(builder, "", &bias);
+    }
 }
 
 static uint32_t pair_inputs(const bp_spec *spec, bp_input rows[BP_INPUTS_MAX])
@@ -510,8 +526,46 @@ static pair_image pair_look(bp_builder *builder, bp_ref x, bool backward)
     return e;
 }
 
+/* SigLIP's: the pooling head of the last norm of all tokens. */
+static bp_ref pair_tokens(bp_builder *builder, const bp_clip_config *own, bp_ref x,
+                          bp_ref statistics)
+{
+    const bp_norm norm = bp_vit_norm(&own->vision, own->vision.stack.layers, BP_VIT_NORM_1);
+    const bp_ref y = bp_build_buffer(builder, BP_CLASS_WORKSPACE, bp_build_working(builder),
+                                     builder->rows, norm.width, "norm");
+    bp_norm_forward(builder, &norm, builder->rows, x, y, statistics);
+    return y;
+}
+
+static void pair_pool_forward(bp_builder *builder, bp_stage_call *call, const bp_clip_config *own)
+{
+    const bp_ref tokens = pair_tokens(builder, own, call->input, BP_ABSENT);
+    call->output = bp_build_buffer(builder, builder->output_class, bp_build_working(builder),
+                                   builder->spec->batch, own->vision.stack.width, "out");
+    bp_pooler_forward(builder, &own->vision, pair_image_end(own) + 2, tokens, call->output);
+}
+
+static void pair_pool_backward(bp_builder *builder, bp_stage_call *call, const bp_clip_config *own)
+{
+    const bp_norm norm = bp_vit_norm(&own->vision, own->vision.stack.layers, BP_VIT_NORM_1);
+    const bp_ref statistics =
+        bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, 2, builder->rows, "norm.statistics");
+    const bp_ref tokens = pair_tokens(builder, own, call->input, statistics);
+    const bp_ref d =
+        bp_pooler_backward(builder, &own->vision, pair_image_end(own) + 2, tokens, call->d_output);
+    const bp_norm_backward_call back = {call->input, statistics,         d,
+                                        BP_ABSENT,   call->input_wanted, false};
+    bp_norm_backward(builder, &norm, &back);
+    call->d_input = call->input_wanted ? d : BP_ABSENT;
+}
+
 static void pair_image_forward(bp_builder *builder, bp_stage_call *call)
 {
+    const bp_clip_config own = bp_clip_config_of(&builder->spec->config);
+    if (own.vision.kind == BP_VIT_SIGLIP) {
+        pair_pool_forward(builder, call, &own);
+        return;
+    }
     const pair_image e = pair_look(builder, call->input, false);
     call->output = bp_build_buffer(builder, builder->output_class, bp_build_working(builder),
                                    builder->spec->batch, e.projection.out, "out");
@@ -522,6 +576,11 @@ static void pair_image_forward(bp_builder *builder, bp_stage_call *call)
 
 static void pair_image_backward(bp_builder *builder, bp_stage_call *call)
 {
+    const bp_clip_config own = bp_clip_config_of(&builder->spec->config);
+    if (own.vision.kind == BP_VIT_SIGLIP) {
+        pair_pool_backward(builder, call, &own);
+        return;
+    }
     const pair_image e = pair_look(builder, call->input, true);
     const bp_ref d = clip_rows(builder, e.norm.width, "d_norm");
     const bp_norm_backward_call back = {e.first,   e.statistics,       d,
@@ -570,7 +629,9 @@ static pair_compared pair_compare(bp_builder *builder, bp_ref texts)
     const bp_ref x[PAIR_SIDES] = {texts, builder->memory};
     const bp_unit_rows_scalars unit = {(int64_t)pairs, 1, (int64_t)width};
     const bp_matmul_scalars cosines = pair_product(pairs, width, true);
+    const bool sigmoid = clip_biased(config);
     const bp_pair_loss_scalars scalars = {.pairs = (int64_t)pairs,
+                                          .sigmoid = sigmoid,
                                           .scaled = builder->spec->scaling.kind != BP_SCALING_OFF};
     pair_compared c;
     for (uint32_t i = 0; i < PAIR_SIDES; i++) {
@@ -588,10 +649,14 @@ static pair_compared pair_compare(bp_builder *builder, bp_ref texts)
         .sums = c.sums,
         .lines = pair_make(builder, 2 * pairs, 3, "lines"),
         .scale = bp_build_acquire(builder, pair_scale(config), BP_FOR_FORWARD),
-        .bias = BP_ABSENT,
+        .bias =
+            sigmoid ? bp_build_acquire(builder, pair_scale(config) + 1, BP_FOR_FORWARD) : BP_ABSENT,
         .step = builder->step,
         .control = bp_build_loss_control(builder)};
     bp_build_pair_loss(builder, &operands, &scalars);
+    if (sigmoid) {
+        bp_build_release(builder, pair_scale(config) + 1);
+    }
     bp_build_release(builder, pair_scale(config));
     bp_loss_sum_of(builder, operands.losses, pairs);
     return c;
@@ -654,7 +719,11 @@ static void pair_head_backward(bp_builder *builder, bp_stage_call *call)
 {
     const clip_end e = clip_look(builder, call->input, true);
     const pair_compared c = pair_compare(builder, e.vectors);
-    pair_number_backward(builder, pair_scale(&builder->spec->config), c.sums);
+    const bp_model_config *config = &builder->spec->config;
+    pair_number_backward(builder, pair_scale(config), c.sums);
+    if (clip_biased(config)) {
+        pair_number_backward(builder, pair_scale(config) + 1, bp_ref_at(c.sums, 1));
+    }
     clip_look_backward(builder, call, &e, pair_side_backward(builder, &c, PAIR_TEXT));
     if (builder->memory_wanted) {
         builder->d_memory = pair_side_backward(builder, &c, PAIR_IMAGE);
@@ -765,7 +834,7 @@ static bp_status pair_check(const bp_spec *spec, bp_error *error)
     const bp_vit_config *vision = &own.vision;
     const uint32_t heads = vision->stack.heads > 0 ? vision->stack.heads : 1;
     const bp_range sizes[] = {
-        {"kind", vision->kind, BP_VIT_CLIP, BP_VIT_CLIP},
+        {"kind", vision->kind, BP_VIT_CLIP, BP_VIT_SIGLIP},
         {"vision_config.hidden_size", vision->stack.width, 1, 1u << 20},
         {"vision_config.num_hidden_layers", vision->stack.layers, 1, 1u << 12},
         {"vision_config.num_attention_heads", vision->stack.heads, 1, 1u << 16},
@@ -780,6 +849,12 @@ static bp_status pair_check(const bp_spec *spec, bp_error *error)
                               "the number of heads does not divide the width hidden_size",
                               "vision_config.num_attention_heads", heads, BP_LIMIT_DIVISOR,
                               vision->stack.width);
+    }
+    const bool siglip = vision->kind == BP_VIT_SIGLIP;
+    if (siglip && 2 * vision->stack.width != config->classes) {
+        return bp_error_limit(
+            error, BP_ERR_USAGE, "clip", "vectors of texts are as wide as the tower of images",
+            "projection_size", config->classes / 2, BP_LIMIT_EXACT, vision->stack.width);
     }
     const bp_range inputs[] = {
         {"max-source-length", spec->source, bp_vit_tokens(vision), bp_vit_tokens(vision)}};

@@ -253,7 +253,8 @@ static bp_status check_form(line *l)
     }
     if (form == BP_FORM_OPEN && documents->hears) {
         return bp_data_refuse(l->reader,
-                              "the line lacks a file or its text: `audio` or `image` (or "
+                              "the line lacks speech or its text, or an image or its text: "
+                              "`audio` or `image` (or "
                               "audio_filepath, audio_path, image_path, file_name, "
                               "filepath, file, path, wav) with its path, and `text` (or "
                               "caption, transcription, transcript, sentence)");

@@ -147,13 +147,27 @@ static void family_siglip_text_resolve(bp_model_config *config)
 }
 
 /* The words are the texts', and a row of logits has a text's vector and its image's. */
-static void family_clip_pair_resolve(bp_model_config *config)
+static void pair_resolve(bp_model_config *config, uint32_t kind)
 {
-    text_resolve(config, BP_VIT_CLIP);
+    text_resolve(config, kind);
     bp_clip_config own = bp_clip_config_of(config);
     own.paired = true;
-    config->classes = 2 * own.projection;
+    own.headless = false; /* without it a file lacks tensors */
+    if (kind == BP_VIT_SIGLIP) {
+        own.vision.stack.initializer_range = 0.02;
+    }
+    config->classes *= 2;
     bp_family_config_set(config, &own, sizeof own);
+}
+
+static void family_clip_pair_resolve(bp_model_config *config)
+{
+    pair_resolve(config, BP_VIT_CLIP);
+}
+
+static void family_siglip_pair_resolve(bp_model_config *config)
+{
+    pair_resolve(config, BP_VIT_SIGLIP);
 }
 
 /* A row has the numbers of an image. */
@@ -289,12 +303,27 @@ const bp_family bp_family_siglip = {
     .task = BP_TASK_CLASSES,
     .judge_class = "SiglipForImageClassification",
     .vectors = &bp_family_siglip_text,
+    .pairs = &bp_family_siglip_pair,
     .resolve = family_siglip_resolve,
     .naming = {rules, ROWS_COUNT(rules), ignored, ROWS_COUNT(ignored), NULL, 0},
     .adapter_targets = "q_proj,v_proj",
     .all_linear = all_linear,
     .presets = siglip_presets,
     .preset_count = ROWS_COUNT(siglip_presets)};
+
+const bp_family bp_family_siglip_pair = {
+    .model_type = "siglip",
+    .model = &bp_model_clip,
+    .rows = siglip_rows,
+    .row_count = ROWS_COUNT(siglip_rows),
+    .task = BP_TASK_EMBEDDING,
+    .language_class = "SiglipModel",
+    .vectors = &bp_family_siglip_text,
+    .pairs = &bp_family_siglip_pair,
+    .resolve = family_siglip_pair_resolve,
+    .naming = {rules, ROWS_COUNT(rules), pair_ignored, ROWS_COUNT(pair_ignored), NULL, 0},
+    .adapter_targets = "q_proj,v_proj",
+    .all_linear = all_linear};
 
 const bp_family bp_family_clip_text = {
     .model_type = "clip_text_model",
