@@ -121,7 +121,7 @@ static int find_cases(void **state)
 }
 
 /* verifies layers-2.7756 layers-14.d048 layers-30.753f layers-54.1822
- * layers-58.a931 */
+ * layers-58.44d1 */
 static void test_gradients(void **state)
 {
     (void)state;
@@ -147,7 +147,7 @@ static void test_gradients_otherwise(void **state)
 
 /* Fine-tuning: the same losses step for step. */
 /* verifies layers-2.7756 layers-14.d048 layers-30.753f layers-54.1822
- * layers-58.a931 */
+ * layers-58.44d1 */
 static void test_curves(void **state)
 {
     (void)state;
@@ -202,7 +202,7 @@ static void check_logits(const char *name, uint32_t at_once)
 }
 
 /* verifies layers-2.7756 layers-14.d048 layers-30.753f layers-54.1822
- * layers-58.a931 */
+ * layers-58.44d1 */
 static void test_logits(void **state)
 {
     (void)state;

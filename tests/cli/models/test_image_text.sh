@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A CLIP over images and their texts: loss and recalls are transformers' own, training is the same bits with every checkpoint
+# A CLIP and a SigLIP over images and their texts: loss and recalls are transformers' own, training is the same bits with every checkpoint
 # policy, number of threads and after a stop, what it writes is read again, and what is no pair is refused by its name.
-# verifies layers-58.a931
+# verifies layers-58.44d1
 . "$(dirname "$0")/../lib.sh"
 
 golden=tests/golden/image_text
@@ -24,6 +24,23 @@ run eval --model $golden --data $golden --per-device-eval-batch-size 12 --quiet 
 near loss "$loss"
 check $? "the same of the directory" "$out$err"
 
+read -r loss r1 r3 r5 r10 i1 _ i5 i10 <"$golden/siglip/values"
+run eval --model $golden/siglip --data $data --per-device-eval-batch-size 12 --quiet --json
+near loss "$loss" && near recall_at_1 "$r1" && near recall_at_10 "$r10" && near image_recall_at_5 "$i5"
+check $? "SigLIP: loss and recalls of transformers" "$out$err$(cat $golden/siglip/values)"
+digest=
+for policy in none full; do
+    run train --model $golden/siglip --data $data --per-device-train-batch-size 4 --learning-rate 1e-3 --max-steps 6 --quiet \
+        --json --output-dir "$work/siglip-$policy" --gradient-checkpointing $policy --threads $((1 + ${#policy} % 2))
+    digest=${digest:-$(json state_digest)}
+    [[ $code -eq 0 && -n $digest && $(json state_digest) == "$digest" ]]
+    check $? "SigLIP: $policy: the same bits" "$out$err"
+done
+run eval --model "$work/siglip-none" --data $data --per-device-eval-batch-size 12 --quiet --json
+[[ $code -eq 0 ]] && awk -v a="$(json loss)" -v b="$loss" 'BEGIN { exit !(a < b) }' &&
+    grep -q '"SiglipModel"' "$work/siglip-none/config.json"
+check $? "SigLIP: it learns, and is read again" "$out$err"
+read -r loss r1 r3 r5 r10 i1 _ i5 i10 <"$golden/values"
 common=(train --model $golden --data $data --per-device-train-batch-size 4 --learning-rate 1e-2 --max-steps 6 --quiet --json)
 digest=
 for policy in none full memory-poor sqrt selective:norm; do

@@ -399,16 +399,17 @@ static bp_status tokenise_sees(bp_tokenise *work, data_set *set, session *s)
     if (!model_sees(&s->spec.config)) {
         return BP_OK;
     }
-    if (c->kind == TOKENIZER_BYTES || work->vocabulary < 256 || rules->single.before.count != 1 ||
+    if (c->kind == TOKENIZER_BYTES || work->vocabulary < 256 || rules->single.before.count > 1 ||
         rules->single.after.count != 1) {
         return bp_error_set(&s->error, BP_ERR_DATA, where,
-                            "texts of images need the model's tokenizer, which puts a token before "
-                            "and behind a text",
+                            "texts of images need the model's tokenizer, which puts a token behind "
+                            "a text, and at most one before it",
                             work->data->source.name);
     }
     BP_TRY(image_source_open(&set->images, s));
     set->images->error = &s->error;
-    work->begins = rules->single.before.ids[0];
+    work->begins =
+        rules->single.before.count > 0 ? rules->single.before.ids[0] : BP_TOKENISE_NOTHING;
     work->end_token = rules->single.after.ids[0];
     work->hears = true;
     work->longest = UINT64_MAX;

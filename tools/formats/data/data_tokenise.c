@@ -317,7 +317,7 @@ static bp_status begin_target(maker *m)
     }
     if (m->work->hears) {
         m->example.prompt = m->example.count;
-        BP_TRY(put_ids(m, &m->work->begins, 1));
+        BP_TRY(m->work->begins == BP_TOKENISE_NOTHING ? BP_OK : put_ids(m, &m->work->begins, 1));
         return put_ids(m, m->work->lead, m->work->lead_count);
     }
     if (end_token >= 0 && (int64_t)m->last_of_all != end_token) {

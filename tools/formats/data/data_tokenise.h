@@ -32,6 +32,8 @@
 
 #define BP_TOKENISE_SCRATCH 524288 /* bytes */
 
+#define BP_TOKENISE_NOTHING UINT32_MAX /* of bp_tokenise.begins: no token */
+
 /* All but the last five are the caller's to set. Must not move during the call. */
 typedef struct bp_tokenise {
     bp_data *data;       /* the open files */

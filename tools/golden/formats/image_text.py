@@ -9,7 +9,7 @@ their texts, in the files of tools/golden/families.py, with their config.json in
   texts    int32    1, 0
 
 and tests/golden/image_text: a small CLIP as transformers saves it, with its tokenizer and preprocessor_config.json, pictures
-and their texts (metadata.jsonl), and in `values` what transformers computes of them in float64: the loss of a batch of all,
+and their texts (metadata.jsonl), and in siglip/ a SigLIP with the same; in `values` what transformers computes of them in float64: the loss of a batch of all,
 then how many texts find their image among the first 1, 3, 5, 10, and the same of images.
 
 Run from the repository root: tools/golden/formats/image_text.py [folder] (needs torch, transformers, peft, numpy, safetensors; written with
@@ -96,17 +96,21 @@ def folder():
     text = dict(vocab_size=len(tokenizer), hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2,
                 max_position_embeddings=16, bos_token_id=tokenizer.bos_token_id, eos_token_id=end, pad_token_id=end)
     vision = dict(hidden_size=12, intermediate_size=20, num_hidden_layers=2, num_attention_heads=3, image_size=side, patch_size=4)
-    model = transformers.CLIPModel(transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=10))
-    families.draw(model, torch.Generator().manual_seed(401), 0.3)
-    with torch.no_grad():
-        model.logit_scale.fill_(2.6592)
-    model.float().save_pretrained(path)
-    tokenizer.save_pretrained(path)
+    clip = transformers.CLIPModel(transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=10))
+    siglip = transformers.SiglipModel(transformers.SiglipConfig(text_config={**text, "projection_size": 12}, vision_config=vision))
+    for model, folder in ((clip, path), (siglip, path + "/siglip")):
+        families.draw(model, torch.Generator().manual_seed(401), 0.3)
+        with torch.no_grad():
+            model.logit_scale.fill_(2.6592)
+        model.float().save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
     mean, std = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
-    with open(path + "/preprocessor_config.json", "w", encoding="utf-8") as f:
+    for folder in (path, path + "/siglip"):
+        f = open(folder + "/preprocessor_config.json", "w", encoding="utf-8")
         json.dump(dict(image_processor_type="CLIPImageProcessor", do_resize=True, size=dict(shortest_edge=side), resample=3,
                        do_center_crop=True, crop_size=dict(height=side, width=side), do_rescale=True,
                        rescale_factor=1 / 255, do_normalize=True, image_mean=mean, image_std=std), f, indent=1)
+        f.close()
     colours = dict(red=(220, 30, 20), green=(20, 200, 40), blue=(30, 40, 230), white=(240, 240, 240))
     rows, images = [], []
     for number, (colour, shape) in enumerate((c, s) for c in colours for s in ("left", "right", "top")):
@@ -122,9 +126,15 @@ def folder():
         f.writelines(json.dumps(row) + "\n" for row in rows)
     x = tokenizer([row["text"] for row in rows], padding=True, truncation=True, max_length=16, return_tensors="pt")
     pixels = (torch.tensor(np.stack(images)).double() / 255 - torch.tensor(mean).double()) / torch.tensor(std).double()
+    pixels = pixels.permute(0, 3, 1, 2)
+    full = tokenizer([row["text"] for row in rows], padding="max_length", truncation=True, max_length=16, return_tensors="pt")
     with torch.no_grad():
-        out = model.double().eval()(input_ids=x.input_ids, attention_mask=x.attention_mask,
-                                    pixel_values=pixels.permute(0, 3, 1, 2), return_loss=True)
+        values(path, clip.double().eval()(input_ids=x.input_ids, attention_mask=x.attention_mask, pixel_values=pixels,
+                                          return_loss=True))
+        values(path + "/siglip", siglip.double().eval()(input_ids=full.input_ids, pixel_values=pixels, return_loss=True))
+
+
+def values(path, out):
     scores = out.logits_per_text
     own = scores.diagonal()
 
@@ -133,7 +143,7 @@ def folder():
         return [f"{(rank < k).double().mean().item():.6f}" for k in (1, 3, 5, 10)]
     with open(path + "/values", "w", encoding="utf-8") as f:
         print(f"{out.loss.item():.8f}", *found(scores), *found(scores.T), file=f)
-    print(open(path + "/values").read(), x.input_ids.shape, x.attention_mask.sum(1).tolist())
+    print(path, open(path + "/values", encoding="utf-8").read())
 
 
 def main():
