@@ -188,10 +188,10 @@ static bp_ref pooler_mlp_backward(bp_builder *builder, const bp_vit_config *own,
     return d_looked;
 }
 
-/* Gradients of rows `from` on of in_proj and its bias, from d (rows, n) over x (rows, width). */
-static void pooler_project_backward(bp_builder *builder, const pooled *p, bp_ref d_weight,
+/* The gradient `to` (n, width) of rows of in_proj, from d (rows, n) over x (rows, width). */
+static void pooler_project_backward(bp_builder *builder, const pooled *p, bp_ref to,
                                     int64_t accumulate, bp_ref x, bp_ref d, uint64_t rows,
-                                    uint64_t from, uint64_t n)
+                                    uint64_t n)
 {
     const bp_matmul_scalars scalars = {.m = (int64_t)n,
                                        .n = (int64_t)p->width,
@@ -201,7 +201,7 @@ static void pooler_project_backward(bp_builder *builder, const pooled *p, bp_ref
                                        .ldc = (int64_t)p->width,
                                        .transpose_a = 1,
                                        .accumulate = accumulate};
-    bp_build_product(builder, bp_ref_at(d_weight, from * p->width), d, x, &scalars);
+    bp_build_product(builder, to, d, x, &scalars);
 }
 
 static void pooler_sum(bp_builder *builder, bp_ref to, int64_t accumulate, bp_ref d, uint64_t rows,
@@ -235,8 +235,8 @@ static void pooler_parameters_backward(bp_builder *builder, const pooled *p, uin
     int64_t accumulate = 0;
     if (bp_build_trainable(builder, first + BP_POOLER_IN)) {
         const bp_ref d = bp_build_gradient(builder, first + BP_POOLER_IN, &accumulate);
-        pooler_project_backward(builder, p, d, accumulate, p->probes, d_q, p->batch, 0, w);
-        pooler_project_backward(builder, p, d, accumulate, x, d_kv, rows, w, 2 * w);
+        pooler_project_backward(builder, p, d, accumulate, p->probes, d_q, p->batch, w);
+        pooler_project_backward(builder, p, bp_ref_at(d, w * w), accumulate, x, d_kv, rows, 2 * w);
     }
     if (bp_build_trainable(builder, first + BP_POOLER_IN_BIAS)) {
         const bp_ref d = bp_build_gradient(builder, first + BP_POOLER_IN_BIAS, &accumulate);

@@ -24,7 +24,7 @@ typedef enum bp_tensor_layout {
     BP_LAYOUT_TURNS, /* the same of two tensors whose numbers alternate here (gpt-oss): of (experts,
                         in, 2 out) each has (experts, out, in), of (experts, 2 out) (experts, out)
                       */
-    BP_LAYOUT_NUMBER,  /* one number, which in the file has no dimension */
+    BP_LAYOUT_NUMBER, /* one number, which in the file has no dimension */
     BP_LAYOUT_EXPERTS /* (out, r * experts) in the file, the expert the fastest, of (experts, out,
                          r): the B of experts in PEFT's files */
 } bp_tensor_layout;
