@@ -138,9 +138,10 @@ typedef struct pair_line {
 
 static pair_line pair_line_of(const float *x, uint64_t there, uint64_t stride, double scale)
 {
-    pair_line line = {-INFINITY, 0.0};
+    pair_line line = {-(double)INFINITY, 0.0};
     for (uint64_t c = 0; c < there; c++) {
-        const double value = (float)(scale * (double)x[c * stride]); /* as it is kept */
+        const float kept = (float)(scale * (double)x[c * stride]);
+        const double value = (double)kept;
         line.most = value > line.most ? value : line.most;
     }
     for (uint64_t c = 0; c < there; c++) {
