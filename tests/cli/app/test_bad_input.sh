@@ -227,6 +227,26 @@ if [[ -e /dev/full ]]; then
     rm -rf "$work/unheard"
     lost 0 train "${short[@]}" # what it is for lies in its directory
 fi
+# The value of an option may be longer than a path: the run has its files, or ends with a message, never with exit code 0
+# and nothing done.
+layers=$(for ((i = 0; i < 40; i++)); do printf 'h.0.attn.c_attn,h.1.mlp.c_fc,'; done)
+long=("${train[@]}" --data "$work/text" --output-dir "$work/long")
+expect 0 '' "${long[@]}" --lora-r 2 --target-modules "${layers%,}" --stop-at-step 2
+expect 0 '' "${long[@]}" --lora-r 2 --target-modules "${layers%,}" --resume
+[[ -s $work/long/adapter_model.safetensors ]]
+check $? "a list of ${#layers} bytes is kept, and known again" "$out$err"
+count=0
+for name in $("$program" train --help all | sed -nE 's/^  --([a-z0-9-]+) .*(FILE|DIR|PATH|NAME|COMMAND).*/\1/p'); do
+    for length in 600 5000; do
+        rm -rf "$work/long"
+        run "${long[@]}" "--$name" "$(printf '%0*d' $length 0)"
+        [[ ($code -eq 0 && -s $work/long/model.safetensors) || ($code -ne 0 && $err == *bedplate:* && $err != *'bedplate: done'*) ]]
+        check $? "--$name of $length bytes (exit $code)" "$err"
+        count=$((count + 1))
+    done
+done
+[[ $count -ge 40 ]]
+check $? "options with a value of words" "$count"
 [[ $before == "$(cd "$work/good" && find . -type f -exec md5sum {} + | sort)" ]]
 check $? "nothing of all this touched the good directory"
 # Where options mend a command, the command with them is printed, and works as a shell takes it.

@@ -164,4 +164,37 @@ ln -s "$work/data.txt" "$work/out.bin.tmp"
 run tokenize --tokenizer "$work/model" --data "$work/rows.jsonl" --output "$work/out.bin"
 [[ $code -eq 0 && $(digest) == "$before" ]]
 check $? "nor by a token file" "$err"
+# Checkpoints of a run: of the one that writes, by another option; of one that begins anew and removes what it reads; of
+# another run, as the directory that is written. A model beside the trained one is not written over.
+all() { (cd "$work" && sha256sum model/model.safetensors run/checkpoint-1/* beside/* 2>/dev/null); }
+rm -rf "$work/run"
+run train "${learn[@]}" --output-dir "$work/run"
+check $code "a run with a checkpoint" "$err"
+mkdir "$work/beside"
+cp "$work/classes"/{config.json,model.safetensors,tokenizer.json,tokenizer_config.json} "$work/beside"
+ln -s run "$work/way"
+for ((i = 0; i < 8; i++)); do echo "{\"prompt\": \"p$i\", \"chosen\": \"a\", \"rejected\": \"b\"}"; done >"$work/pairs.jsonl"
+before=$(all)
+point=$work/run/checkpoint-1
+for dir in run way; do
+    for file in model.safetensors state.safetensors config.json another; do
+        expect 2 'another path' train "${learn[@]}" --max-steps 2 --resume --output-dir "$work/run" --metrics "$work/$dir/checkpoint-1/$file"
+    done
+    anew=(--quiet --max-seq-length 16 --max-steps 1 --overwrite-output-dir --output-dir "$work/$dir")
+    expect 2 'checkpoint-1: .*found --model, expected another path' train --model "$point" --data "$work/data.txt" "${anew[@]}"
+    expect 2 'found --tokenizer' train --model "$work/model" --tokenizer "$point" --data "$work/data.txt" "${anew[@]}"
+    expect 2 'found --data' train --model "$work/model" --data "$point/tokenizer.json" "${anew[@]}"
+    expect 2 'found --data' train --model "$work/model" --data "$point/tok*.json" "${anew[@]}"
+    expect 2 'found --continue-from' train "${learn[@]}" --continue-from "$point" "${anew[@]}"
+    expect 2 'found --ref-model' train --model "$work/model" --task dpo --ref-model "$point" --data "$work/pairs.jsonl" "${anew[@]}"
+done
+for command in "train ${learn[*]} --output-dir" "train ${learn[*]} --overwrite-output-dir --output-dir" "train --model $point --data $work/data.txt --max-seq-length 16 --output-dir" \
+    "export --model $work/model --to" "import --from $work/in.gguf --to"; do
+    read -ra words <<<"$command"
+    expect 2 'the directory is a checkpoint of a run' "${words[@]}" "$point"
+done
+expect 2 'found --ref-model' train --model "$work/model" --task dpo --ref-model "$work/beside" --data "$work/pairs.jsonl" --max-seq-length 16 --output-dir "$work/beside"
+expect 2 'found --reward-model' train --model "$work/model" --task grpo --reward-model "$work/beside" --data "$work/prompts.jsonl" --output-dir "$work/beside"
+[[ $(all) == "$before" ]]
+check $? "no checkpoint and no model beside is changed" "$(diff <(echo "$before") <(all))"
 finish

@@ -102,6 +102,7 @@ typedef struct guard {
     char path[BP_STORE_PATH_MAX];   /* where */
     char beside[BP_STORE_PATH_MAX]; /* what becomes it */
     char real[PATH_MAX];            /* the path without links; "": not there */
+    const char *removed;            /* a directory whose checkpoints the run removes, or NULL */
     const char *by;                 /* the option that has it as well; NULL: none */
 } guard;
 
@@ -156,8 +157,31 @@ static bool identity_same(const char *left, const char *right)
     return a.device == b.device && a.inode == b.inode && strcmp(a.name, b.name) == 0;
 }
 
+/* Whether a path is one of the checkpoints of the run in a directory, or in one: the run writes
+ * them, and removes them when it begins anew or keeps no more. */
+static bool guard_in_checkpoint(const char *path, const char *folder)
+{
+    static const char name[] = "/checkpoint-";
+    char real[PATH_MAX], inner[PATH_MAX], above[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    if (realpath(folder, real) == NULL) {
+        return false;
+    }
+    snprintf(above, sizeof above, "%.*s/.", slash != NULL ? (int)(slash - path) : 1,
+             slash != NULL ? path : ".");
+    if (realpath(path, inner) == NULL && realpath(above, inner) == NULL) {
+        return false;
+    }
+    const size_t length = strlen(real);
+    return strncmp(inner, real, length) == 0 && strncmp(inner + length, name, sizeof name - 1) == 0;
+}
+
 static void guard_meets(guard *g, const char *path, const char *by)
 {
+    if (g->by == NULL && g->removed != NULL && guard_in_checkpoint(path, g->removed)) {
+        snprintf(g->path, sizeof g->path, "%s", path);
+        g->by = by;
+    }
     if (g->by == NULL && (identity_same(path, g->path) || identity_same(path, g->beside))) {
         g->by = by;
     }
@@ -197,12 +221,12 @@ static void guard_directory(guard *g, const char *path, const char *by)
     }
 }
 
-/* That a model is trained on in its own directory is no mistake. */
-static void guard_read(guard *g, const char *path, const char *by)
+/* inside: files of a directory count as well. */
+static void guard_read(guard *g, const char *path, const char *by, bool inside)
 {
     glob_t found;
     guard_meets(g, path, by);
-    if (!g->folder) {
+    if (inside) {
         guard_directory(g, path, by);
     }
     if (strpbrk(path, "*?[") == NULL || glob(path, 0, NULL, &found) != 0) {
@@ -210,7 +234,7 @@ static void guard_read(guard *g, const char *path, const char *by)
     }
     for (size_t i = 0; i < found.gl_pathc; i++) {
         guard_meets(g, found.gl_pathv[i], by);
-        if (!g->folder) {
+        if (inside) {
             guard_directory(g, found.gl_pathv[i], by);
         }
     }
@@ -245,10 +269,12 @@ static bool guard_path(const settings *set, const option *which, char path[BP_ST
 static void guard_option(guard *g, const option *which, path_role role)
 {
     char path[BP_STORE_PATH_MAX], inner[BP_STORE_PATH_MAX + 32];
+    /* That a model is trained on in its own directory is no mistake; one beside it stays. */
+    const bool beside = which->offset == AT(ref_model) || which->offset == AT(reward_model);
     if (which->kind == OPTION_PATHS) {
         const path_list *list = (const void *)((const char *)g->set + which->offset);
         for (uint32_t i = 0; i < list->count; i++) {
-            guard_read(g, list->item[i], which->name);
+            guard_read(g, list->item[i], which->name, !g->folder);
         }
         return;
     }
@@ -259,9 +285,12 @@ static void guard_option(guard *g, const option *which, path_role role)
         return; /* a run's own template is written there again as it is */
     }
     if (role == PATH_READ) {
-        guard_read(g, path, which->name);
+        guard_read(g, path, which->name, !g->folder || beside);
     } else {
         guard_meets(g, path, which->name);
+    }
+    if (role == PATH_WRITTEN_DIR && guard_in_checkpoint(g->path, path) && g->by == NULL) {
+        g->by = which->name;
     }
     for (size_t i = 0; role == PATH_WRITTEN_DIR && i < sizeof run_files / sizeof run_files[0];
          i++) {
@@ -351,7 +380,7 @@ static bp_status guard_file(guard *g, const option *written)
         }
     }
     for (uint32_t i = 0; g->set->command == COMMAND_REPORT && i < g->set->words.count; i++) {
-        guard_read(g, g->set->words.item[i], "the run");
+        guard_read(g, g->set->words.item[i], "the run", true);
     }
     return g->by == NULL ? BP_OK : guard_refuse(g);
 }
@@ -368,6 +397,35 @@ static bool guard_ours(const char *name)
         }
     }
     return sscanf(name, "data.%u.tokens%n", &number, &end) == 1 && end > 0 && name[end] == '\0';
+}
+
+/* What is read may not lie in a checkpoint that a run which begins anew removes. */
+static bp_status guard_removed(guard *g, const option *written)
+{
+    char folder[BP_STORE_PATH_MAX];
+    memcpy(folder, g->path, sizeof folder);
+    snprintf(g->path, sizeof g->path, "%.*s/checkpoint-", (int)sizeof g->path - 13, folder);
+    g->removed = folder;
+    const bp_status status = guard_file(g, written);
+    g->removed = NULL;
+    memcpy(g->path, folder, sizeof folder);
+    return status;
+}
+
+/* A directory that is a checkpoint, of which no file is replaced: it would be damaged. */
+static bp_status guard_checkpoint(const guard *g)
+{
+    char path[BP_STORE_PATH_MAX + 32];
+    bp_error error = {.code = BP_OK};
+    snprintf(path, sizeof path, "%s/state.safetensors", g->path);
+    if (access(path, F_OK) != 0) {
+        return BP_OK;
+    }
+    const bp_status status =
+        bp_error_set(&error, BP_ERR_USAGE, "paths",
+                     "the directory is a checkpoint of a run, which would be damaged", g->path);
+    bp_error_right(&error, "another directory");
+    return guard_report(g, &error, status);
 }
 
 static bp_status guard_folder(guard *g, const option *written)
@@ -402,6 +460,12 @@ bp_status path_guard_check(const settings *set)
             g.folder = role == PATH_WRITTEN_DIR;
             if (!g.folder && !guard_in_place(which, set->command)) {
                 BP_TRY(guard_replaced(&g));
+            }
+            if (g.folder || which->offset == AT(to)) {
+                BP_TRY(guard_checkpoint(&g));
+            }
+            if (g.folder && set->overwrite) {
+                BP_TRY(guard_removed(&g, which));
             }
             BP_TRY(g.folder ? guard_folder(&g, which) : guard_file(&g, which));
             const size_t length = strlen(g.path);

@@ -21,6 +21,9 @@
 
 static const char result_prefix[] = "result.";
 
+/* The longest value of an option with its terminator: a list of 192 layers, or a command. */
+enum { CHECKPOINT_KEYS_VALUE = 4096 };
+
 /* Appends strings to c->key_text; each call of end() makes one terminated string of them. */
 typedef struct pool {
     checkpoint *c;
@@ -40,7 +43,13 @@ static bp_status pool_end(pool *p, bp_text *text, const char **string)
 {
     *string = p->c->key_text + p->start;
     p->used = p->start + (size_t)text->written + 1;
-    return bp_text_flush(text);
+    if (bp_text_flush(text) != BP_OK) {
+        return bp_error_limit(&p->c->s->error, BP_ERR_USAGE, "checkpoint",
+                              "the values of all options have more bytes than a checkpoint keeps",
+                              *string, bp_size_signed(p->used), BP_LIMIT_MOST,
+                              CHECKPOINT_KEY_BYTES);
+    }
+    return BP_OK;
 }
 
 /* What is not UTF-8 is another text when a checkpoint, or the record, is read again. */
@@ -67,12 +76,19 @@ static bp_status checkpoint_keys_paths(const char *name, const path_list *list, 
 }
 
 static bp_status checkpoint_keys_text(const option *which, const settings *set,
-                                      char value[BP_STORE_PATH_MAX])
+                                      char value[CHECKPOINT_KEYS_VALUE], bp_error *error)
 {
+    char given[BP_ERROR_NAME_MAX];
     bp_text text;
-    bp_text_init(&text, NULL, NULL, value, BP_STORE_PATH_MAX);
+    bp_text_init(&text, NULL, NULL, value, CHECKPOINT_KEYS_VALUE);
     option_put(&text, which, set);
-    return bp_text_flush(&text);
+    if (bp_text_flush(&text) == BP_OK) {
+        return BP_OK;
+    }
+    snprintf(given, sizeof given, "--%s", which->name);
+    return bp_error_limit(error, BP_ERR_USAGE, "checkpoint",
+                          "the value has more bytes than a checkpoint keeps of an option", given,
+                          bp_size_signed(text.written), BP_LIMIT_MOST, CHECKPOINT_KEYS_VALUE - 1);
 }
 
 /* Whether a checkpoint keeps an option as its value: one of training alone, and no list of files.
@@ -85,13 +101,13 @@ static bool checkpoint_keys_keep(const option *which)
 
 bp_status checkpoint_keys_check(const settings *set, bp_error *error)
 {
-    char value[BP_STORE_PATH_MAX];
+    char value[CHECKPOINT_KEYS_VALUE];
     const option *which;
     BP_TRY(checkpoint_keys_paths("data", &set->data, error));
     BP_TRY(checkpoint_keys_paths("eval-data", &set->eval_data, error));
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
         if (checkpoint_keys_keep(which)) {
-            BP_TRY(checkpoint_keys_text(which, set, value));
+            BP_TRY(checkpoint_keys_text(which, set, value, error));
             BP_TRY(checkpoint_keys_utf8(which->name, value, error));
         }
     }
@@ -120,8 +136,8 @@ static bp_status checkpoint_keys_add(pool *p, const char *prefix, const char *na
 
 static bp_status add_option(pool *p, const option *which, const settings *set)
 {
-    char value[BP_STORE_PATH_MAX];
-    BP_TRY(checkpoint_keys_text(which, set, value));
+    char value[CHECKPOINT_KEYS_VALUE];
+    BP_TRY(checkpoint_keys_text(which, set, value, &p->c->s->error));
     return checkpoint_keys_add(p, which->result ? result_prefix : "run.", which->name, value);
 }
 

@@ -707,5 +707,5 @@ int cmd_train(const settings *set)
     bp_error error = {.code = BP_OK};
     bp_status status = environment_check(&error);
     status = status == BP_OK ? checkpoint_keys_check(set, &error) : status;
-    return status == BP_OK ? ranks_run(set, train_rank) : report_error(&error);
+    return status == BP_OK ? ranks_run(set, train_rank) : report_status(status, &error);
 }
