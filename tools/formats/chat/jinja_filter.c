@@ -149,10 +149,14 @@ static bp_status filter_end(bp_jinja_room *room, const bp_jinja_value *x,
                             const bp_jinja_arguments *arguments, bp_jinja_value *to)
 {
     bp_jinja_value parts;
-    BP_TRY(bp_jinja_parts(room, x, &parts));
-    if (parts.generator && arguments->way != 0) {
+    bp_jinja_stream *stream = bp_jinja_stream_of(x);
+    if (stream != NULL && arguments->way != 0) {
         return bp_jinja_refuse(room->error, "the last of a generator is asked for",
                                "| list makes it a list");
+    }
+    BP_TRY(stream != NULL ? bp_jinja_rest(room, x, &parts) : bp_jinja_parts(room, x, &parts));
+    if (stream != NULL && parts.count > 0) {
+        stream->taken++;
     }
     *to = parts.count > 0 ? parts.is.items[arguments->way != 0 ? parts.count - 1 : 0]
                           : bp_jinja_undefined(NULL);
@@ -729,6 +733,23 @@ static bp_status filter_check(bp_jinja_room *room, const filter_row *row,
     return BP_OK;
 }
 
+static bp_status filter_map(bp_jinja_room *room, const bp_jinja_value *x,
+                            const bp_jinja_arguments *arguments, bp_jinja_value *to);
+
+static bp_status filter_apply(bp_jinja_room *room, const filter_row *row, const bp_jinja_value *x,
+                              const bp_jinja_arguments *arguments, bp_jinja_value *to)
+{
+    BP_TRY((row->each != NULL ? row->each : filter_map)(room, x, arguments, to));
+    if (!filter_generates(row, x)) {
+        return BP_OK;
+    }
+    bp_jinja_stream *stream = bp_jinja_stream_of(x);
+    if (stream != NULL) {
+        stream->open = true; /* what is made of it goes through it when it is gone through */
+    }
+    return bp_jinja_generate(room, to);
+}
+
 /* map(attribute=..) or map(filter) */
 static bp_status filter_map(bp_jinja_room *room, const bp_jinja_value *x,
                             const bp_jinja_arguments *arguments, bp_jinja_value *to)
@@ -752,7 +773,7 @@ static bp_status filter_map(bp_jinja_room *room, const bp_jinja_value *x,
     BP_TRY(bp_jinja_list_new(room, parts.count, &items, to));
     for (uint32_t i = 0; i < parts.count; i++) {
         if (row != NULL) {
-            BP_TRY(row->each(room, &parts.is.items[i], &rest, &items[i]));
+            BP_TRY(filter_apply(room, row, &parts.is.items[i], &rest, &items[i]));
             continue;
         }
         BP_TRY(bp_jinja_attribute_of(room, &parts.is.items[i], &name, &items[i]));
@@ -778,7 +799,5 @@ bp_status bp_jinja_filter(bp_jinja_room *room, const bp_jinja_value *x, const bp
     BP_TRY(filter_check(room, row, arguments));
     bp_jinja_arguments all = *arguments;
     all.way = row->way;
-    BP_TRY((row->each != NULL ? row->each : filter_map)(room, x, &all, to));
-    to->generator = filter_generates(row, x);
-    return BP_OK;
+    return filter_apply(room, row, x, &all, to);
 }

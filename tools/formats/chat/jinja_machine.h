@@ -19,7 +19,8 @@ typedef struct bp_jinja_binding {
 } bp_jinja_binding;
 
 typedef struct bp_jinja_loop {
-    bp_jinja_value parts; /* a list */
+    bp_jinja_value parts;    /* a list */
+    bp_jinja_stream *stream; /* of the generator that is gone through, or NULL */
     uint32_t next;
     uint32_t scope;  /* bindings below it are not the loop's */
     uint32_t scopes; /* SCOPE blocks around it */

@@ -33,13 +33,64 @@ static bp_status string_parts(bp_jinja_room *room, const bp_jinja_value *x, bp_j
     return BP_OK;
 }
 
+bp_status bp_jinja_generate(bp_jinja_room *room, bp_jinja_value *x)
+{
+    bp_jinja_value list, *items;
+    bp_jinja_stream *stream = bp_jinja_take(room, sizeof *stream);
+    BP_TRY(bp_jinja_list_new(room, (size_t)x->count + 1, &items, &list));
+    if (stream == NULL) {
+        return BP_ERR_FIT;
+    }
+    *stream = (bp_jinja_stream){.taken = 0};
+    items[0] = (bp_jinja_value){.kind = BP_JINJA_NONE, .is.stream = stream};
+    if (x->count > 0) {
+        memcpy(items + 1, x->is.items, x->count * sizeof *items);
+    }
+    x->is.items = items + 1;
+    x->generator = true;
+    return BP_OK;
+}
+
+bp_jinja_stream *bp_jinja_stream_of(const bp_jinja_value *x)
+{
+    return x->kind == BP_JINJA_LIST && x->generator ? x->is.items[-1].is.stream : NULL;
+}
+
+bp_status bp_jinja_rest(bp_jinja_room *room, const bp_jinja_value *x, bp_jinja_value *to)
+{
+    const bp_jinja_stream *stream = bp_jinja_stream_of(x);
+    *to = *x;
+    if (stream == NULL) {
+        return BP_OK;
+    }
+    if (stream->open) {
+        return bp_jinja_refuse(room->error,
+                               "a generator is gone through while a loop or a filter has it",
+                               "| list makes it a list");
+    }
+    to->generator = false;
+    to->is.items += stream->taken;
+    to->count -= stream->taken;
+    return BP_OK;
+}
+
+/* All that is left of a generator. */
+static bp_status generator_parts(bp_jinja_room *room, const bp_jinja_value *x, bp_jinja_value *to)
+{
+    bp_jinja_stream *stream = bp_jinja_stream_of(x);
+    BP_TRY(bp_jinja_rest(room, x, to));
+    if (stream != NULL) {
+        stream->taken = x->count;
+    }
+    return BP_OK;
+}
+
 bp_status bp_jinja_parts(bp_jinja_room *room, const bp_jinja_value *x, bp_jinja_value *to)
 {
     bp_jinja_value *items;
     switch (x->kind) {
     case BP_JINJA_LIST:
-        *to = *x;
-        return BP_OK;
+        return generator_parts(room, x, to);
     case BP_JINJA_UNDEFINED:
         return bp_jinja_list_new(room, 0, &items, to);
     case BP_JINJA_STRING:
@@ -74,8 +125,14 @@ static bp_status operate_in(bp_jinja_room *room, const bp_jinja_value *a, const 
         return BP_OK;
     }
     if (b->kind == BP_JINJA_LIST || b->kind == BP_JINJA_UNDEFINED) {
-        for (uint32_t i = 0; i < b->count && !*holds; i++) {
-            *holds = bp_jinja_equal(a, &b->is.items[i]);
+        bp_jinja_stream *stream = bp_jinja_stream_of(b);
+        bp_jinja_value rest;
+        BP_TRY(bp_jinja_rest(room, b, &rest));
+        for (uint32_t i = 0; i < rest.count && !*holds; i++) {
+            *holds = bp_jinja_equal(a, &rest.is.items[i]);
+            if (stream != NULL) {
+                stream->taken++; /* up to the one that is found */
+            }
         }
         return BP_OK;
     }

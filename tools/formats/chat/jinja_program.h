@@ -167,7 +167,15 @@ bool bp_jinja_is_function(const bp_jinja_value *name);
 bool bp_jinja_has_filter(const char *name, size_t length);
 bool bp_jinja_has_test(const char *name, size_t length);
 
-/* A list's elements, a mapping's keys, a string's characters; undefined: nothing. */
+/* Makes a list a generator, which is gone through once. BP_ERR_FIT. */
+bp_status bp_jinja_generate(bp_jinja_room *room, bp_jinja_value *x) BP_MUST_CHECK;
+/* How far a generator was gone through; NULL: x is none. */
+bp_jinja_stream *bp_jinja_stream_of(const bp_jinja_value *x);
+/* What is left of a list or a generator, which is not taken from it. BP_ERR_DATA: a loop has it. */
+bp_status bp_jinja_rest(bp_jinja_room *room, const bp_jinja_value *x,
+                        bp_jinja_value *to) BP_MUST_CHECK;
+/* A list's elements, a mapping's keys, a string's characters; undefined: nothing. What is left of a
+ * generator is taken from it. */
 bp_status bp_jinja_parts(bp_jinja_room *room, const bp_jinja_value *x,
                          bp_jinja_value *to) BP_MUST_CHECK;
 /* A list of `count` values whose elements are to be filled in. */

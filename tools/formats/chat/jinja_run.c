@@ -553,8 +553,14 @@ static bp_status loop_begin(bp_jinja_machine *m, bool choosing, bool *empty)
         return jinja_stop(m, "loops lie too deep in one another", NULL);
     }
     bp_jinja_loop *loop = &m->loops[m->loop_count];
-    *loop = (bp_jinja_loop){
-        .parts = parts, .scope = m->bound, .scopes = m->scope_count, .choosing = choosing};
+    *loop = (bp_jinja_loop){.parts = parts,
+                            .stream = bp_jinja_stream_of(&x),
+                            .scope = m->bound,
+                            .scopes = m->scope_count,
+                            .choosing = choosing};
+    if (loop->stream != NULL) {
+        loop->stream->open = true; /* after a break it stays so */
+    }
     if (choosing) {
         bp_jinja_value list;
         BP_TRY(bp_jinja_list_new(m->room, parts.count, &loop->choice, &list));
@@ -608,6 +614,9 @@ static bp_status loop_next(bp_jinja_machine *m, bool *over)
     const bp_jinja_value chosen = {
         .kind = BP_JINJA_LIST, .count = loop->chosen, .is.items = loop->choice};
     const bool choosing = loop->choosing;
+    if (loop->stream != NULL) {
+        loop->stream->open = choosing;
+    }
     loop_end(m);
     return choosing ? jinja_push(m, &chosen) : BP_OK;
 }

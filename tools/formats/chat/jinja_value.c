@@ -186,8 +186,9 @@ static bool equal_flat(const bp_jinja_value *a, const bp_jinja_value *b)
     case BP_JINJA_STRING:
         return a->count == b->count && (a->count == 0 || /* of which there may be no text */
                                         memcmp(a->is.text, b->is.text, a->count) == 0);
-    case BP_JINJA_LIST:
-        return a->count == b->count;
+    case BP_JINJA_LIST: /* a generator is equal to itself alone */
+        return a->count == b->count && a->tuple == b->tuple && a->range == b->range &&
+               a->generator == b->generator && (!a->generator || a->is.items == b->is.items);
     case BP_JINJA_DICT:
         return a->is.dict->count == b->is.dict->count;
     case BP_JINJA_NAMESPACE:

@@ -28,12 +28,14 @@ typedef enum bp_jinja_kind {
 
 typedef struct bp_jinja_value bp_jinja_value;
 typedef struct bp_jinja_dict bp_jinja_dict;
+typedef struct bp_jinja_stream bp_jinja_stream;
 
 struct bp_jinja_value {
     uint8_t kind;   /* bp_jinja_kind */
     bool tuple;     /* LIST: written with parentheses */
-    bool generator; /* LIST: what a filter gives out one by one: always true, without a length,
-                       elements by number or a written form, until it is made a list */
+    bool generator; /* LIST: what a filter gives out one by one, once: always true, without a
+                       length, elements by number or a written form, until it is made a list.
+                       Before its items is one with `stream` */
     bool range;     /* LIST: of numbers, which is not written as a list is */
     uint32_t count; /* STRING: bytes; LIST: elements */
     union {
@@ -42,7 +44,8 @@ struct bp_jinja_value {
         double real;
         const char *text; /* STRING: valid UTF-8; UNDEFINED: the name, for messages, or NULL */
         const bp_jinja_value *items;
-        bp_jinja_dict *dict; /* DICT, NAMESPACE */
+        bp_jinja_dict *dict;     /* DICT, NAMESPACE */
+        bp_jinja_stream *stream; /* before the items of a generator */
     } is;
 };
 
@@ -50,6 +53,12 @@ typedef struct bp_jinja_pair {
     bp_jinja_value key; /* a string */
     bp_jinja_value value;
 } bp_jinja_pair;
+
+/* How far a generator was gone through. All copies of its value share it. */
+struct bp_jinja_stream {
+    uint32_t taken;
+    bool open; /* a loop or another generator goes through it: nobody else can */
+};
 
 struct bp_jinja_dict {
     uint32_t count;

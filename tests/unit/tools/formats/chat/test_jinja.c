@@ -151,6 +151,28 @@ static void numbers_of_texts(void **state)
     }
 }
 
+/* Sources, and what transformers' renderer makes of them; NULL: not there, and refused. */
+static void jinja_answers(const char *const (*rows)[2], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        bp_jinja_value none;
+        size_t length;
+        jinja_fixture_start(&jinja_fixture.room, JINJA_ROOM);
+        assert_int_equal(bp_jinja_dict_new(&jinja_fixture.room, 0, &none), BP_OK);
+        bp_status status = jinja_fixture_render(rows[i][0], strlen(rows[i][0]), &none, &length);
+        if (rows[i][1] == NULL) {
+            assert_int_equal(status, BP_ERR_DATA);
+            continue;
+        }
+        if (status != BP_OK) {
+            print_error("%s: %s\n", rows[i][0], jinja_fixture.error.text);
+        }
+        assert_int_equal(status, BP_OK);
+        jinja_fixture.text[length] = '\0';
+        assert_string_equal(jinja_fixture.text, rows[i][1]);
+    }
+}
+
 /* What filters make of their arguments; the answers are those of transformers 5.24's renderer. */
 /* verifies formats-14.5095 */
 static void arguments_of_filters(void **state)
@@ -193,23 +215,59 @@ static void arguments_of_filters(void **state)
         {"{{ 'a'.upper(1) }}", NULL},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        bp_jinja_value none;
-        size_t length;
-        jinja_fixture_start(&jinja_fixture.room, JINJA_ROOM);
-        assert_int_equal(bp_jinja_dict_new(&jinja_fixture.room, 0, &none), BP_OK);
-        bp_status status = jinja_fixture_render(rows[i][0], strlen(rows[i][0]), &none, &length);
-        if (rows[i][1] == NULL) {
-            assert_int_equal(status, BP_ERR_DATA);
-            continue;
-        }
-        if (status != BP_OK) {
-            print_error("%s: %s\n", rows[i][0], jinja_fixture.error.text);
-        }
-        assert_int_equal(status, BP_OK);
-        jinja_fixture.text[length] = '\0';
-        assert_string_equal(jinja_fixture.text, rows[i][1]);
-    }
+    jinja_answers(rows, sizeof rows / sizeof rows[0]);
+}
+
+/* What jinja2 gives out one by one is there once, whoever goes through it first, and as far as it
+ * goes; the answers are those of transformers 5.24's renderer. */
+/* verifies formats-14.5095 */
+static void generators_are_gone_through_once(void **state)
+{
+    static const char *const rows[][2] = {
+        {"{% set g = [1, 0, 2] | select %}{{ g | join('-') }}|{{ g | join('-') }}|{{ g | list }}",
+         "1-2||[]"},
+        {"{% set g = ['a', 'b'] | map('upper') %}{% for x in g %}{{ x }}{% else %}none{% endfor "
+         "%}{% for x in g %}{{ x }}{% else %}none{% endfor %}",
+         "ABnone"},
+        {"{% set g = [1, 2, 3] | map('string') %}{{ g | first }}{{ g | first }}|{{ g | list }}|{{ "
+         "g | first is defined }}",
+         "12|['3']|False"},
+        {"{% set g = [1, 2, 3, 4] | select %}{{ 2 in g }}{{ 1 in g }}{{ g | list }}",
+         "TrueFalse[]"},
+        {"{% set g = [1, 2, 3, 4] | reject('odd') %}{{ 2 in g }}{{ g | list }}{{ g is iterable }}",
+         "True[4]True"},
+        {"{% set g = {'a': 1} | items %}{{ g | list }}{{ g | list }}", "[('a', 1)][]"},
+        {"{% set g = [2, 1] | reverse %}{{ g | sort }}{{ g | sort }}", "[1, 2][]"},
+        {"{% set g = [1, 1] | unique %}{% set h = g %}{{ h | list }}{{ g | list }}", "[1][]"},
+        {"{% set g = [1, 2] | select %}{% set ns = namespace(q=g) %}{{ ns.q | list }}{{ g | list "
+         "}}",
+         "[1, 2][]"},
+        {"{% macro m(a) %}{{ a | list }}{% endmacro %}{% set g = [1] | select %}{{ m(g) }}{{ m(g) "
+         "}}",
+         "[1][]"},
+        {"{% set g = [[1, 1], [2]] | map('unique') | map('list') %}{{ g | list }}{{ g | list }}",
+         "[[1], [2]][]"},
+        {"{% set g = [{'r': 'u'}, {'r': 'a'}] | selectattr('r', 'equalto', 'u') %}{{ g | list }}{{ "
+         "g | list }}",
+         "[{'r': 'u'}][]"},
+        {"{% set g = [{'r': 'u'}, {'r': 'a'}] | rejectattr('r', 'equalto', 'u') | "
+         "map(attribute='r') %}{{ g | join }}{{ g | join }}",
+         "a"},
+        {"{% set g = [1, 2] | select %}{% set a, b = g %}{{ a }}{{ b }}{{ g | list }}", "12[]"},
+        {"{% set g = [1] | select %}{{ g == g }}{{ g == [1] }}{{ ('a',) == ['a'] }}{{ range(2) == "
+         "[0, 1] }}{{ [1] == [1] }}",
+         "TrueFalseFalseFalseTrue"},
+        {"{% set g = [1, 2] | select | default([3]) %}{{ g | list }}{{ g | list }}", "[1, 2][]"},
+        {"{% set g = [1, 2] | select %}{% if g %}{{ g | reverse | list }}{{ g | list }}{% endif %}",
+         "[2, 1][]"},
+        {"{% set g = [1] | select %}{% set h = g | map('string') %}{{ g | list }}",
+         NULL}, /* h has it */
+        {"{% set g = [1] | select %}{% for x in g %}{{ g | list }}{% endfor %}", NULL},
+        {"{% set g = [1] | select %}{% for x in g %}{% break %}{% endfor %}{{ g | list }}", NULL},
+        {"{% set g = [1] | select %}{% for x in g if x %}{% endfor %}{{ g | list }}", NULL},
+    };
+    (void)state;
+    jinja_answers(rows, sizeof rows / sizeof rows[0]);
 }
 
 typedef struct refused_row {
@@ -509,6 +567,7 @@ int main(void)
         cmocka_unit_test(what_jinja_refuses_may_have_an_answer),
         cmocka_unit_test(numbers_of_texts),
         cmocka_unit_test(arguments_of_filters),
+        cmocka_unit_test(generators_are_gone_through_once),
         cmocka_unit_test(damaged_templates_end),
         cmocka_unit_test(directories_have_templates),
     };
