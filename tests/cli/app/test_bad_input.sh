@@ -249,6 +249,7 @@ done
 check $? "options with a value of words" "$count"
 [[ $before == "$(cd "$work/good" && find . -type f -exec md5sum {} + | sort)" ]]
 check $? "nothing of all this touched the good directory"
+seq 1 300 >"$work/count.txt"
 # Where options mend a command, the command with them is printed, and works as a shell takes it.
 mended() { # CODE ARGUMENTS..
     local want=$1 line
@@ -260,8 +261,24 @@ mended() { # CODE ARGUMENTS..
     eval "run $line"
     check $code "bedplate $line" "$err"
 }
-seq 1 300 >"$work/count.txt"
 mended 2 plan --model tiny-llama --load-in-4bit
+# Of every preset of each kind: what is proposed works, and where nothing can be proposed the reason is that of the model.
+for preset in $("$program" plan --help presets | sed -n '/^Presets/,$p' | sed -nE 's/^  ([a-z0-9.-]+) .*/\1/p'); do
+    [[ $preset =~ ^(tiny|tiny-.*|whisper-tiny|ds-cnn|mlp|autoencoder|gru|lstm|resnet-8|mobilenet-v1.*)$ ]] || continue # quick ones
+    for options in --load-in-4bit --load-in-8bit "--emit-c $work/emitted" "--data $work/count.txt --max-seq-length 16 --packing"; do
+        # shellcheck disable=SC2086
+        run plan --model "$preset" $options
+        said=$err
+        line=$(sed -n 's/^try: bedplate //p' <<<"$said" | grep -v ' --help presets$')
+        if [[ -n $line ]]; then
+            eval "run $line"
+            check $code "$preset: bedplate $line" "$err"
+        elif [[ $options == --load* ]]; then
+            [[ $code -eq 2 && $said != *'for instance'* ]]
+            check $? "$preset $options: nothing is proposed that the model has not" "$said"
+        fi
+    done
+done
 mended 4 plan --model tiny --data "$work/count.txt" --max-seq-length 16 --packing
 mended 2 plan --model tiny --emit-c "$work/emitted"
 mended 2 generate --model tiny --max-new-tokens 4

@@ -128,6 +128,26 @@ static bp_status emit_check_answers(session *s)
     return BP_OK;
 }
 
+bp_status emit_c_check(session *s)
+{
+    if (s->spec.distill.top_k > 0) {
+        return emit_refuse(s, "a trainer made from a plan has no teacher");
+    }
+    if (s->spec.source > 0) {
+        return emit_refuse(s, "a trainer made from a plan makes no texts of texts");
+    }
+    if (s->spec.row_weights) {
+        return emit_refuse(s, "a trainer made from a plan generates no completions");
+    }
+    if (s->set->random_crop > 0 || s->set->random_resized_crop > 0 || s->set->random_flip > 0) {
+        return emit_refuse(s, "a trainer made from a plan crops and flips no images");
+    }
+    if (s->set->group_by_length) {
+        return emit_refuse(s, "a trainer made from a plan has no --group-by-length");
+    }
+    return BP_OK;
+}
+
 static bp_status emit_check(session *s)
 {
     const bp_runtime *r = &s->runtime;
@@ -151,21 +171,7 @@ static bp_status emit_check(session *s)
     if (bp_ref_present(r->plan->builder.class_weights)) {
         return emit_refuse(s, "a trainer made from a plan has no --class-weights");
     }
-    if (s->spec.distill.top_k > 0) {
-        return emit_refuse(s, "a trainer made from a plan has no teacher");
-    }
-    if (s->spec.source > 0) {
-        return emit_refuse(s, "a trainer made from a plan makes no texts of texts");
-    }
-    if (s->spec.row_weights) {
-        return emit_refuse(s, "a trainer made from a plan generates no completions");
-    }
-    if (s->set->random_crop > 0 || s->set->random_resized_crop > 0 || s->set->random_flip > 0) {
-        return emit_refuse(s, "a trainer made from a plan crops and flips no images");
-    }
-    if (s->set->group_by_length) {
-        return emit_refuse(s, "a trainer made from a plan has no --group-by-length");
-    }
+    BP_TRY(emit_c_check(s));
     for (uint32_t i = 0; i < r->plan->builder.parameter_count; i++) {
         if (r->plan->builder.parameters[i].quantised != BP_QUANTISED_NONE && !spec->offload.fixed) {
             return emit_refuse(s, "a trainer made from a plan has quantised weights in flash only: "

@@ -13,4 +13,7 @@
  */
 bp_status emit_c_write(session *s) BP_MUST_CHECK;
 
+/* What no option beside it can mend, before anything is planned: BP_ERR_USAGE. */
+bp_status emit_c_check(session *s) BP_MUST_CHECK;
+
 #endif

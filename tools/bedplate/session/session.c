@@ -19,6 +19,7 @@
 #include "tools/bedplate/app/device_choice.h"
 #include "tools/bedplate/app/device_memory.h"
 #include "tools/bedplate/session/image_choice.h"
+#include "tools/bedplate/session/memory_option.h"
 #include "tools/bedplate/session/optimizer_choice.h"
 #include "tools/bedplate/runs/metric.h"
 #include "tools/bedplate/models/model_table.h"
@@ -781,6 +782,27 @@ static void session_try(const session *s, const bp_error *error)
     }
 }
 
+/* What stands in the way of the adapters that would mend an error, if anything does, in its place:
+ * some models have none, others have nothing to quantise. */
+static void session_hindrance(const session *s, bp_error *error)
+{
+    char words[128];
+    bp_text text;
+    bp_error inner = {.code = BP_OK};
+    bp_spec spec = s->spec;
+    uint64_t bytes;
+    bp_text_init(&text, NULL, NULL, words, sizeof words);
+    if (error->mend != BP_MEND_ADAPTERS ||
+        !memory_option_apply(MEMORY_OPTION_ADAPTERS, &spec, &text) ||
+        dry_run_arena(&spec, 1, &bytes, &inner) != BP_ERR_USAGE) {
+        return;
+    }
+    if (strcmp(inner.name, error->name) != 0) {
+        bp_error_prefix(&inner, error->name);
+    }
+    *error = inner;
+}
+
 int session_report(const session *s, bp_status status)
 {
     const bp_error *error = session_error(s);
@@ -798,14 +820,16 @@ int session_report(const session *s, bp_status status)
         return bp_status_exit_code(status);
     }
     bp_error shown = *error;
+    session_hindrance(s, &shown);
     const size_t length = strcspn(shown.name, ":");
     const bool file = error->code == BP_ERR_DATA || error->code == BP_ERR_STORE;
     const bool ours = !file || error == &s->plan.error || memchr(shown.name, '-', length) != NULL;
     if (ours && shown.name[0] != '-' && option_find(shown.name, length) != NULL) {
-        snprintf(shown.name, sizeof shown.name, "--%.*s", (int)sizeof shown.name - 3, error->name);
+        const bp_error typed = shown; /* the library's "virtual-ranks" as it is typed */
+        snprintf(shown.name, sizeof shown.name, "--%.*s", (int)sizeof shown.name - 3, typed.name);
     }
-    const int code = report_error(&shown); /* the library's "virtual-ranks" as it is typed */
-    session_try(s, error);
+    const int code = report_error(&shown);
+    session_try(s, &shown);
     if (error == &s->runtime.error) {
         device_log_show(&s->runtime, s->set->json);
     }

@@ -472,6 +472,7 @@ static bp_status plan_schedule(session *s)
     if (s->set->emit_c == NULL) {
         return BP_OK;
     }
+    BP_TRY(emit_c_check(s));
     if (s->set->max_steps <= 0) {
         return bp_error_mend(
             &s->error, BP_ERR_USAGE, "plan",
