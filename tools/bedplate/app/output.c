@@ -207,6 +207,22 @@ void json_flag(output *out, const char *key, bool value)
     bp_json_put_flag(&out->json, key, value);
 }
 
+bp_status json_written(output *out, const char *key, void (*write)(FILE *stream, const void *user),
+                       const void *user)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *memory = open_memstream(&text, &length);
+    if (memory != NULL) {
+        write(memory, user);
+    }
+    const bool whole = memory != NULL && ferror(memory) == 0;
+    const bool closed = memory != NULL && fclose(memory) == 0;
+    json_text(out, key, whole && closed ? text : "");
+    free(text);
+    return whole && closed ? BP_OK : BP_ERR_FIT;
+}
+
 void json_ids(output *out, const char *key, const int32_t *ids, uint32_t count)
 {
     json_list(out, key);

@@ -47,6 +47,9 @@ void json_real(output *out, const char *key, double value, unsigned significant)
 void json_seconds(output *out, double began, double work);
 void json_text(output *out, const char *key, const char *value);
 void json_flag(output *out, const char *key, bool value);
+/* A member whose text is what `write` writes to a stream. BP_ERR_FIT: no memory for it; empty. */
+bp_status json_written(output *out, const char *key, void (*write)(FILE *stream, const void *user),
+                       const void *user) BP_MUST_CHECK;
 /* A member that is a list of token ids. */
 void json_ids(output *out, const char *key, const int32_t *ids, uint32_t count);
 /* A member that is an object: its own members follow until json_close. */

@@ -6,7 +6,10 @@
 
 #include "tools/bedplate/app/options.h"
 #include "tools/bedplate/app/commands.h"
+#include "tools/bedplate/app/output.h"
 #include "tools/formats/family/preset.h"
+
+static FILE *script; /* what is printed goes there */
 
 /* What an option's value is completed with. */
 typedef enum value_kind {
@@ -38,7 +41,7 @@ static uint32_t put_words(const char *choices, const char *between, bool print)
         const size_t length = strcspn(at, "| ");
         if (is_typed(at, length)) {
             if (print) {
-                printf("%s%.*s", count > 0 ? between : "", (int)length, at);
+                fprintf(script, "%s%.*s", count > 0 ? between : "", (int)length, at);
             }
             count++;
         }
@@ -70,7 +73,7 @@ static void put_presets(const char *between)
 {
     const bp_preset *preset;
     for (uint32_t i = 0; (preset = bp_preset_at(i)) != NULL; i++) {
-        printf("%s%s", i > 0 ? between : "", preset->name);
+        fprintf(script, "%s%s", i > 0 ? between : "", preset->name);
     }
 }
 
@@ -82,7 +85,7 @@ static void put_options(unsigned commands, int kind, const char *before, const c
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
         if ((which->commands & commands) != 0 &&
             (kind < 0 || value_of(which) == (value_kind)kind)) {
-            printf("%s%s%s", first ? "" : between, before, which->name);
+            fprintf(script, "%s%s%s", first ? "" : between, before, which->name);
             first = false;
         }
     }
@@ -93,9 +96,9 @@ static void put_quoted(const char *text, const char *escape, const char *quote)
 {
     for (; *text != '\0'; text++) {
         if (*text == '\'') {
-            printf("%s", quote);
+            fprintf(script, "%s", quote);
         } else {
-            printf(strchr(escape, *text) != NULL ? "\\%c" : "%c", *text);
+            fprintf(script, strchr(escape, *text) != NULL ? "\\%c" : "%c", *text);
         }
     }
 }
@@ -105,114 +108,115 @@ static void put_quoted(const char *text, const char *escape, const char *quote)
 static void bash_values(void)
 {
     const option *which;
-    printf("    case $before in\n    ");
+    fprintf(script, "    case $before in\n    ");
     put_options(~0u, VALUE_MODEL, "--", "|");
-    printf(")\n        words=\"");
+    fprintf(script, ")\n        words=\"");
     put_presets(" ");
-    printf("\"\n        COMPREPLY=($(compgen -W \"$words\" -- \"$word\") "
-           "$(compgen -f -- \"$word\"))\n        return ;;\n    ");
+    fprintf(script, "\"\n        COMPREPLY=($(compgen -W \"$words\" -- \"$word\") "
+                    "$(compgen -f -- \"$word\"))\n        return ;;\n    ");
     put_options(~0u, VALUE_FILE, "--", "|");
-    printf(")\n        COMPREPLY=($(compgen -f -- \"$word\"))\n        return ;;\n    ");
+    fprintf(script, ")\n        COMPREPLY=($(compgen -f -- \"$word\"))\n        return ;;\n    ");
     put_options(~0u, VALUE_FOLDER, "--", "|");
-    printf(")\n        COMPREPLY=($(compgen -d -- \"$word\"))\n        return ;;\n");
+    fprintf(script, ")\n        COMPREPLY=($(compgen -d -- \"$word\"))\n        return ;;\n");
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
         if (value_of(which) == VALUE_WORDS) {
-            printf("    --%s) words=\"", which->name);
+            fprintf(script, "    --%s) words=\"", which->name);
             put_words(which->choices, " ", true);
-            printf("\" ;;\n");
+            fprintf(script, "\" ;;\n");
         }
     }
-    printf("    ");
+    fprintf(script, "    ");
     put_options(~0u, VALUE_NONE, "--", "|");
-    printf(") words= ;;\n    *) before= ;;\n    esac\n");
+    fprintf(script, ") words= ;;\n    *) before= ;;\n    esac\n");
 }
 
 static void bash_commands(void)
 {
     const command *v;
-    printf("    case ${COMP_WORDS[1]} in\n");
+    fprintf(script, "    case ${COMP_WORDS[1]} in\n");
     for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
-        printf("    %s)\n        options=\"", v->name);
+        fprintf(script, "    %s)\n        options=\"", v->name);
         put_options(v->bit, -1, "--", " ");
-        printf("\"\n        rest=\"");
+        fprintf(script, "\"\n        rest=\"");
         put_words(v->words + strspn(v->words, " "), " ", true);
-        printf("\" ;;\n");
+        fprintf(script, "\" ;;\n");
     }
-    printf("    esac\n");
+    fprintf(script, "    esac\n");
 }
 
 static void bash_flags(void)
 {
     const option *which;
     bool first = true;
-    printf("    case $before in\n    ");
+    fprintf(script, "    case $before in\n    ");
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
         if (which->kind == OPTION_FLAG) {
-            printf("%s--%s", first ? "" : "|", which->name);
+            fprintf(script, "%s--%s", first ? "" : "|", which->name);
             first = false;
         }
     }
-    printf(") before= ;;\n    esac\n");
+    fprintf(script, ") before= ;;\n    esac\n");
 }
 
 static void write_bash(void)
 {
     const command *v;
-    printf("# bash completion for bedplate: source it, or put it where bash-completion looks.\n"
-           "# Made by `bedplate completion bash` of the program's own tables.\n"
-           "_bedplate() {\n"
-           "    local word=${COMP_WORDS[COMP_CWORD]} before= words= options= rest=\n"
-           "    local at=$((COMP_CWORD - 1))\n"
-           "    COMPREPLY=()\n"
-           "    if [[ $COMP_CWORD -eq 1 ]]; then\n        COMPREPLY=($(compgen -W \"");
+    fprintf(script,
+            "# bash completion for bedplate: source it, or put it where bash-completion looks.\n"
+            "# Made by `bedplate completion bash` of the program's own tables.\n"
+            "_bedplate() {\n"
+            "    local word=${COMP_WORDS[COMP_CWORD]} before= words= options= rest=\n"
+            "    local at=$((COMP_CWORD - 1))\n"
+            "    COMPREPLY=()\n"
+            "    if [[ $COMP_CWORD -eq 1 ]]; then\n        COMPREPLY=($(compgen -W \"");
     for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
-        printf("%s%s", i > 0 ? " " : "", v->name);
+        fprintf(script, "%s%s", i > 0 ? " " : "", v->name);
     }
-    printf("\" -- \"$word\"))\n        return\n    fi\n"
-           "    # An = is a word of its own: --optim = ada.\n"
-           "    [[ $word != = ]] || word=\n"
-           "    [[ ${COMP_WORDS[at]} != = ]] || at=$((at - 1))\n"
-           "    before=${COMP_WORDS[at]//_/-}\n"
-           "    [[ $before == --* ]] || before=\n");
+    fprintf(script, "\" -- \"$word\"))\n        return\n    fi\n"
+                    "    # An = is a word of its own: --optim = ada.\n"
+                    "    [[ $word != = ]] || word=\n"
+                    "    [[ ${COMP_WORDS[at]} != = ]] || at=$((at - 1))\n"
+                    "    before=${COMP_WORDS[at]//_/-}\n"
+                    "    [[ $before == --* ]] || before=\n");
     bash_flags();
     bash_commands();
     bash_values();
-    printf("    if [[ -n $before ]]; then\n"
-           "        COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
-           "    elif [[ $word == -* ]]; then\n"
-           "        COMPREPLY=($(compgen -W \"$options\" -- \"${word//_/-}\"))\n"
-           "    elif [[ -n $rest ]]; then\n"
-           "        COMPREPLY=($(compgen -W \"$rest\" -- \"$word\"))\n"
-           "    else\n"
-           "        COMPREPLY=($(compgen -f -- \"$word\"))\n"
-           "    fi\n"
-           "}\n"
-           "complete -o filenames -F _bedplate bedplate\n");
+    fprintf(script, "    if [[ -n $before ]]; then\n"
+                    "        COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
+                    "    elif [[ $word == -* ]]; then\n"
+                    "        COMPREPLY=($(compgen -W \"$options\" -- \"${word//_/-}\"))\n"
+                    "    elif [[ -n $rest ]]; then\n"
+                    "        COMPREPLY=($(compgen -W \"$rest\" -- \"$word\"))\n"
+                    "    else\n"
+                    "        COMPREPLY=($(compgen -f -- \"$word\"))\n"
+                    "    fi\n"
+                    "}\n"
+                    "complete -o filenames -F _bedplate bedplate\n");
 }
 
 /* ---- zsh ---- */
 
 static void zsh_value(const option *which)
 {
-    printf(":");
+    fprintf(script, ":");
     put_quoted(which->choices, ":[]", "'\\''");
     switch (value_of(which)) {
     case VALUE_MODEL:
-        printf(":_bedplate_models");
+        fprintf(script, ":_bedplate_models");
         break;
     case VALUE_FILE:
-        printf(":_files");
+        fprintf(script, ":_files");
         break;
     case VALUE_FOLDER:
-        printf(":_directories");
+        fprintf(script, ":_directories");
         break;
     case VALUE_WORDS:
-        printf(":(");
+        fprintf(script, ":(");
         put_words(which->choices, " ", true);
-        printf(")");
+        fprintf(script, ")");
         break;
     default:
-        printf(": ");
+        fprintf(script, ": ");
         break;
     }
 }
@@ -220,52 +224,53 @@ static void zsh_value(const option *which)
 static void zsh_command(const command *v)
 {
     const option *which;
-    printf("    %s)\n        _arguments \\\n", v->name);
+    fprintf(script, "    %s)\n        _arguments \\\n", v->name);
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
         if ((which->commands & v->bit) == 0) {
             continue;
         }
         const bool many = which->kind == OPTION_LIST || which->kind == OPTION_PATHS;
-        printf("            '%s--%s%s[", many ? "*" : "", which->name,
-               which->kind == OPTION_FLAG ? "" : "=");
+        fprintf(script, "            '%s--%s%s[", many ? "*" : "", which->name,
+                which->kind == OPTION_FLAG ? "" : "=");
         put_quoted(which->help, "[]\\:", "'\\''");
-        printf("]");
+        fprintf(script, "]");
         if (which->kind != OPTION_FLAG) {
             zsh_value(which);
         }
-        printf("' \\\n");
+        fprintf(script, "' \\\n");
     }
     const char *words = v->words + strspn(v->words, " ");
     if (put_words(words, "", false) > 1) {
-        printf("            '1:word:(");
+        fprintf(script, "            '1:word:(");
         put_words(words, " ", true);
-        printf(")' \\\n");
+        fprintf(script, ")' \\\n");
     }
-    printf("            '*:file:_files' ;;\n");
+    fprintf(script, "            '*:file:_files' ;;\n");
 }
 
 static void write_zsh(void)
 {
     const command *v;
-    printf("#compdef bedplate\n"
-           "# Made by `bedplate completion zsh` of the program's own tables.\n"
-           "_bedplate_models() {\n    compadd -- ");
+    fprintf(script, "#compdef bedplate\n"
+                    "# Made by `bedplate completion zsh` of the program's own tables.\n"
+                    "_bedplate_models() {\n    compadd -- ");
     put_presets(" ");
-    printf("\n    _files\n}\n_bedplate() {\n    local -a commands\n    commands=(\n");
+    fprintf(script, "\n    _files\n}\n_bedplate() {\n    local -a commands\n    commands=(\n");
     for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
-        printf("        '%s:", v->name);
+        fprintf(script, "        '%s:", v->name);
         put_quoted(v->purpose, ":\\", "'\\''");
-        printf("'\n");
+        fprintf(script, "'\n");
     }
-    printf("    )\n    if (( CURRENT == 2 )); then\n        _describe command commands\n        "
-           "return\n"
-           "    fi\n    local command=$words[2]\n    shift words\n    (( CURRENT-- ))\n"
-           "    case $command in\n");
+    fprintf(script,
+            "    )\n    if (( CURRENT == 2 )); then\n        _describe command commands\n        "
+            "return\n"
+            "    fi\n    local command=$words[2]\n    shift words\n    (( CURRENT-- ))\n"
+            "    case $command in\n");
     for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
         zsh_command(v);
     }
-    printf("    esac\n}\nif [[ $zsh_eval_context[-1] == loadautofunc ]]; then\n"
-           "    _bedplate \"$@\"\nelse\n    compdef _bedplate bedplate\nfi\n");
+    fprintf(script, "    esac\n}\nif [[ $zsh_eval_context[-1] == loadautofunc ]]; then\n"
+                    "    _bedplate \"$@\"\nelse\n    compdef _bedplate bedplate\nfi\n");
 }
 
 /* ---- fish ---- */
@@ -273,46 +278,47 @@ static void write_zsh(void)
 static void fish_option(const option *which)
 {
     const command *v;
-    printf("complete -c bedplate -n '__fish_seen_subcommand_from");
+    fprintf(script, "complete -c bedplate -n '__fish_seen_subcommand_from");
     for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
         if ((which->commands & v->bit) != 0) {
-            printf(" %s", v->name);
+            fprintf(script, " %s", v->name);
         }
     }
-    printf("' -l %s%s -d '", which->name, which->kind == OPTION_FLAG ? "" : " -r");
+    fprintf(script, "' -l %s%s -d '", which->name, which->kind == OPTION_FLAG ? "" : " -r");
     put_quoted(which->help, "\\", "\\'");
-    printf("'");
+    fprintf(script, "'");
     const value_kind kind = value_of(which);
     if (kind == VALUE_WORDS) {
-        printf(" -f -a '");
+        fprintf(script, " -f -a '");
         put_words(which->choices, " ", true);
-        printf("'");
+        fprintf(script, "'");
     } else if (kind == VALUE_MODEL) {
-        printf(" -F -a '");
+        fprintf(script, " -F -a '");
         put_presets(" ");
-        printf("'");
+        fprintf(script, "'");
     } else if (kind == VALUE_FOLDER) {
-        printf(" -f -a '(__fish_complete_directories)'");
+        fprintf(script, " -f -a '(__fish_complete_directories)'");
     } else if (kind == VALUE_NONE) {
-        printf(" -f");
+        fprintf(script, " -f");
     }
-    printf("\n");
+    fprintf(script, "\n");
 }
 
 static void write_fish(void)
 {
     const command *v;
     const option *which;
-    printf("# Made by `bedplate completion fish` of the program's own tables.\n");
+    fprintf(script, "# Made by `bedplate completion fish` of the program's own tables.\n");
     for (uint32_t i = 0; (v = command_at(i)) != NULL; i++) {
-        printf("complete -c bedplate -n __fish_use_subcommand -f -a %s -d '", v->name);
+        fprintf(script, "complete -c bedplate -n __fish_use_subcommand -f -a %s -d '", v->name);
         put_quoted(v->purpose, "\\", "\\'");
-        printf("'\n");
+        fprintf(script, "'\n");
         const char *words = v->words + strspn(v->words, " ");
         if (put_words(words, "", false) > 1) {
-            printf("complete -c bedplate -n '__fish_seen_subcommand_from %s' -f -a '", v->name);
+            fprintf(script, "complete -c bedplate -n '__fish_seen_subcommand_from %s' -f -a '",
+                    v->name);
             put_words(words, " ", true);
-            printf("'\n");
+            fprintf(script, "'\n");
         }
     }
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
@@ -320,15 +326,39 @@ static void write_fish(void)
     }
 }
 
+static void completion_write(FILE *stream, const void *user)
+{
+    const settings *set = user;
+    script = stream;
+    if (strcmp(set->words.item[0], "bash") == 0) {
+        write_bash();
+    } else if (strcmp(set->words.item[0], "zsh") == 0) {
+        write_zsh();
+    } else {
+        write_fish();
+    }
+}
+
 int cmd_completion(const settings *set)
 {
     static const char *const shells[] = {"bash", "zsh", "fish"};
-    static void (*const write[])(void) = {write_bash, write_zsh, write_fish};
+    const bp_error none = {.code = BP_OK};
+    output out;
     for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++) {
-        if (strcmp(set->words.item[0], shells[i]) == 0) {
-            write[i]();
+        if (strcmp(set->words.item[0], shells[i]) != 0) {
+            continue;
+        }
+        if (!set->json) {
+            completion_write(stdout, set);
             return 0;
         }
+        output_begin(&out, stdout);
+        json_begin(&out);
+        json_text(&out, "shell", shells[i]);
+        bp_status status = json_written(&out, "script", completion_write, set);
+        json_end(&out);
+        output_end(&out);
+        return report_status(status, &none);
     }
     options_unknown(NULL, "shell", set->words.item[0], shells, 3);
     return 2;

@@ -542,15 +542,40 @@ static bp_status plan_lengths(session *s)
     return policy_asked(s->set) ? BP_OK : lengths_fill(s, NULL, s->spec.batch);
 }
 
+static void plan_write_unit(FILE *stream, const void *user)
+{
+    output out;
+    output_begin(&out, stream);
+    unit_put(&out.text, user);
+    output_end(&out);
+}
+
+static void plan_write_listing(FILE *stream, const void *user)
+{
+    const session *s = user;
+    output out;
+    output_begin(&out, stream);
+    bp_plan_put_programs(&out.text, &s->plan.graph);
+    output_end(&out);
+}
+
 /* Nothing is printed of a plan that does not fit. */
 static bp_status print_unit(session *s)
 {
     output out;
+    bp_status status = BP_OK;
     BP_TRY(unit_check(s));
+    if (!s->set->json) {
+        plan_write_unit(stdout, s);
+        return BP_OK;
+    }
     output_begin(&out, stdout);
-    unit_put(&out.text, s);
+    json_begin(&out);
+    json_text(&out, "unit", s->set->unit);
+    status = json_written(&out, "text", plan_write_unit, s);
+    json_end(&out);
     output_end(&out);
-    return BP_OK;
+    return status;
 }
 
 /* What train would refuse at once. Without --data nothing is known of what is held out. */
@@ -643,7 +668,11 @@ static bp_status cmd_plan_plan(session *s)
     }
     output_begin(&out, stdout);
     bp_status status = set->json ? print_json(&out, s, &more) : print_table(&out, s, &more);
-    if (set->listing) {
+    if (set->listing && set->json && status == BP_OK) {
+        json_begin(&out);
+        status = json_written(&out, "listing", plan_write_listing, s);
+        json_end(&out);
+    } else if (set->listing) {
         bp_text_char(&out.text, '\n');
         bp_plan_put_programs(&out.text, &s->plan.graph);
     }
