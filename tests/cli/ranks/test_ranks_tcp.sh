@@ -60,6 +60,29 @@ ends() {
     check $? "$3: exit codes $codes, wanted $1 and once: $2" "$err"
 }
 
+# What differs between two ranks is named, also where it changes no result: when they save, evaluate, replay and stop.
+while read -r option value; do
+    rm -rf "$work/run"
+    port=$((port + 20))
+    pids=()
+    one 0 2 "$program" "${train[@]}" --eval-data "$work/text" --max-steps 2 --quiet &
+    pids+=($!)
+    one 1 2 "$program" "${train[@]}" --eval-data "$work/text" --max-steps 2 --quiet "$option" "$value" &
+    pids+=($!)
+    gathered
+    [[ $codes == "2 2 " && $said == *"rank 1 is not as rank 0: $option:"* ]]
+    check $? "$option $value on one of two ranks" "$codes $err"
+done <<'END'
+--save-steps 1
+--eval-steps 1
+--eval-strategy epoch
+--replay-every 1
+--stop-at-step 1
+--per-device-eval-batch-size 2
+--seed 9
+END
+rm -rf "$work/run"
+
 run "${train[@]}" --max-steps 2
 mv "$work/run" "$work/one"
 for size in 2 4; do

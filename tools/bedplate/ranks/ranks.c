@@ -286,7 +286,21 @@ static uint32_t option_digest(const option *which, const settings *set)
     option_put(&text, which, set);
     bp_status fits = bp_text_flush(&text);
     (void)fits; /* what is cut is cut alike */
-    return (uint32_t)bp_digest_of(value, text.written, 1);
+    return (uint32_t)bp_digest_of(value, strlen(value), 1);
+}
+
+/* Options that change no result, but when ranks save, evaluate, replay or stop, which they do
+ * together. */
+static bool option_times(const option *which)
+{
+    static const char *const names[] = {"save-steps",    "save-strategy", "eval-steps",
+                                        "eval-strategy", "replay-every",  "stop-at-step"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(which->name, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void ranks_facts_fill(ranks_facts *facts, const settings *set, const char *data)
@@ -296,7 +310,7 @@ void ranks_facts_fill(ranks_facts *facts, const settings *set, const char *data)
     facts->version = ranks_version_digest();
     facts->data = bp_digest_of(data, strlen(data), 0);
     for (uint32_t i = 0; (which = option_at(i)) != NULL; i++) {
-        if (which->result && which->kind != OPTION_PATHS) {
+        if ((which->result || option_times(which)) && which->kind != OPTION_PATHS) {
             facts->option[i] = option_digest(which, set);
         }
     }
@@ -364,9 +378,16 @@ bp_status ranks_compare(const settings *set, const ranks_facts *facts, bp_error 
 }
 
 /* Options that change a plan and no result; the likeliest first. */
-static const char *const plan_options[] = {
-    "shard",  "shard-ahead",     "gradient-checkpointing", "threads",       "arena",
-    "device", "loss-chunk-rows", "sequence-chunk",         "sequence-ranks"};
+static const char *const plan_options[] = {"shard",
+                                           "shard-ahead",
+                                           "gradient-checkpointing",
+                                           "threads",
+                                           "arena",
+                                           "device",
+                                           "loss-chunk-rows",
+                                           "sequence-chunk",
+                                           "sequence-ranks",
+                                           "per-device-eval-batch-size"};
 
 #define PLAN_OPTIONS (sizeof plan_options / sizeof plan_options[0])
 
