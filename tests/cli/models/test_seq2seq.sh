@@ -98,6 +98,12 @@ expect 4 'JSON lines of .source. and .target.' train --model $golden --data "$wo
 expect 2 'packed' train --model $golden --data $golden/rows.jsonl --packing --max-steps 1 --output-dir "$work/r"
 expect 2 'neftune' train --model $golden --data $golden/rows.jsonl --neftune-noise-alpha 5 --max-steps 1 --output-dir "$work/r"
 expect 2 'pairs' plan --model $golden --task dpo
+# No task is named that this family has not.
+for label in '"x"' 0.5 '["x", "y"]' '[1, 0]'; do
+    printf '{"text": "a", "label": %s}\n{"text": "b", "label": %s}\n' "$label" "$label" >"$work/labelled.jsonl"
+    expect 2 'found token-classification, expected rows for that task, or causal-lm with source and target' plan --model $golden \
+        --data "$work/labelled.jsonl" "${lengths[@]}" --task token-classification
+done
 expect 2 'no conversations' generate --chat --model $golden
 expect 2 'max-source-length: this model reads one text' plan --model tiny --max-source-length 8
 sed 's/"relative_attention_max_distance": [0-9]*/"relative_attention_max_distance": 12/' $golden/config.json >"$work/config.json"

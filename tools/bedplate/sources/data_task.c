@@ -893,8 +893,12 @@ static bp_status task_apply(task_look *look, settings *set)
     }
     if (strcmp(set->task, "auto") != 0) {
         if (!task_reads(look, set->task)) {
+            /* What makes texts of texts has no head for most tasks that rows are for. */
+            const bool whole = own->family != NULL && own->family->whole_class != NULL;
             return task_contradicts(look, "the data contradict the task", set->task,
-                                    task_expected(look));
+                                    whole
+                                        ? "rows for that task, or causal-lm with source and target"
+                                        : task_expected(look));
         }
         task_count_classes(look, set, set->task);
         return BP_OK;
