@@ -37,6 +37,16 @@ static double attention_flops(const bp_attention_forward_scalars *s, double prod
     return 2.0 * products * pairs * (double)s->batch * (double)s->heads * (double)s->head_width;
 }
 
+/* Likewise, of some rows of a head; documents count as one. */
+static double strip_flops(const bp_attention_strip_forward_scalars *s, double products)
+{
+    const double sequence = (double)s->sequence, rows = (double)s->rows;
+    const double before = fmod((double)s->first, sequence);
+    const double near = s->window > 0 ? (double)s->window : sequence;
+    const double keys = before + rows > sequence ? 0.5 * sequence : before + 0.5 * rows;
+    return 2.0 * products * rows * fmin(keys, near) * (double)s->head_width;
+}
+
 /* Likewise, of queries with other rows. */
 static double cross_flops(const bp_attention_cross_forward_scalars *s, double products)
 {
@@ -74,6 +84,12 @@ static double tuple_flops(bp_kernel kernel, const void *scalars)
         kernel == BP_KERNEL_attention_biased_backward ||
         kernel == BP_KERNEL_attention_backward_over) {
         return attention_flops(scalars, 5.0); /* all rows have the same scalars */
+    }
+    if (kernel == BP_KERNEL_attention_strip_forward) {
+        return strip_flops(scalars, 2.0);
+    }
+    if (kernel == BP_KERNEL_attention_strip_backward) {
+        return strip_flops(scalars, 5.0); /* its scalars begin like those */
     }
     if (kernel == BP_KERNEL_attention_cross_forward) {
         return cross_flops(scalars, 2.0);

@@ -433,17 +433,30 @@ bp_ref bp_build_bring_input(bp_builder *builder, bp_ref slot);
  * program trains. */
 bool bp_build_streams(const bp_builder *builder);
 
-/* (rows, width) of the working type there, until the program ends. */
-bp_ref bp_build_away(bp_builder *builder, uint64_t rows, uint64_t width, const char *name);
+/* (rows, width) there, until the program ends. */
+bp_ref bp_build_away(bp_builder *builder, bp_dtype dtype, uint64_t rows, uint64_t width,
+                     const char *name);
 
-/* Brings rows of it: into a buffer of its own, from where the op is written on and not earlier; or
- * to `to`, one copy among those that may be on their way. Writes rows there. */
-bp_ref bp_build_bring_still(bp_builder *builder, bp_ref slot, uint64_t first, uint64_t rows,
-                            uint64_t width);
-void bp_build_bring_rows_to(bp_builder *builder, bp_ref to, bp_ref slot, uint64_t first,
-                            uint64_t rows, uint64_t width);
+/* Writes rows of it, from row `first` on. */
 void bp_build_put_rows(bp_builder *builder, bp_ref from, bp_ref slot, uint64_t first, uint64_t rows,
                        uint64_t width);
+
+/* Rows that several matrices (all, width), which lie there one behind the other, have from the same
+ * row on: here (count, rows, width). */
+typedef struct bp_away_rows {
+    uint64_t all;
+    uint64_t width;
+    uint64_t count; /* of matrices, from number `at` on */
+    uint64_t at;
+    uint64_t first;
+    uint64_t rows;
+} bp_away_rows;
+
+/* Brings them, into a buffer of their own: ahead of where they are asked for as what else is
+ * offloaded, or, `still`, there. Writes them. One copy each. */
+bp_ref bp_build_bring_away(bp_builder *builder, bp_ref slot, const bp_away_rows *rows, bool still,
+                           const char *name);
+void bp_build_put_away(bp_builder *builder, bp_ref from, bp_ref slot, const bp_away_rows *rows);
 
 /* Whether a table, which `index` has to be, is offloaded: its rows and its slices are then brought
  * one by one, not the whole of it. It is held by bp_build_acquire_update, which brings nothing. */

@@ -12,8 +12,9 @@
 #include "core/plan/range.h"
 #include "core/plan/rows.h"
 
-#define LOSS_CHUNK_BYTES 60000000u
-#define LOSS_ROWS_LEAST  64
+#define LOSS_CHUNK_BYTES   60000000u
+#define LOSS_BROUGHT_BYTES ((uint64_t)1 << 30)
+#define LOSS_ROWS_LEAST    64
 #define PREFILL_ROWS_MOST                                                                          \
     (BP_TRANSFER_BYTES / 8) /* as many ids, and an extent of each, as a transfer piece holds */
 
@@ -53,6 +54,13 @@ uint32_t bp_spec_loss_rows(const bp_spec *spec)
     const uint64_t row_bytes = outputs * (wide ? sizeof(float) + width : width);
     uint64_t chunk = row_bytes > 0 ? LOSS_CHUNK_BYTES / row_bytes : rows;
     chunk = chunk < LOSS_ROWS_LEAST ? LOSS_ROWS_LEAST : chunk;
+    /* Each chunk brings the table that is in a file, so there are fewer, up to the parts in which
+     * rows come from there. */
+    if (spec->offload.bases > 0 && spec->offload.checkpoints == BP_OFFLOAD_STREAMS) {
+        const uint64_t most = row_bytes > 0 ? LOSS_BROUGHT_BYTES / row_bytes : rows;
+        const uint64_t part = most < spec->sequence_chunk ? most : spec->sequence_chunk;
+        chunk = chunk < part ? part : chunk;
+    }
     /* As many chunks, but all of one length: no short last one, and less memory for each. */
     const uint64_t chunks = bp_size_ceil_div(rows, chunk);
     return (uint32_t)(chunks > 1 ? bp_size_ceil_div(rows, chunks) : rows);

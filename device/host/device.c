@@ -45,6 +45,8 @@ static const struct {
               {BP_KERNEL_attention_forward, bp_attention_forward_workspace},
               {BP_KERNEL_attention_backward, bp_attention_backward_workspace},
               {BP_KERNEL_attention_backward_over, bp_attention_backward_over_workspace},
+              {BP_KERNEL_attention_strip_forward, bp_attention_strip_forward_workspace},
+              {BP_KERNEL_attention_strip_backward, bp_attention_strip_backward_workspace},
               {BP_KERNEL_attention_packed_forward, bp_attention_forward_workspace},
               {BP_KERNEL_attention_packed_backward, bp_attention_backward_workspace},
               {BP_KERNEL_attention_cross_forward, bp_attention_cross_forward_workspace},
@@ -441,6 +443,7 @@ typedef struct host_job {
     const host_op *op;
     const bp_host_kernel *kernel; /* of a joined op: the product's */
     const bp_host_check *check;   /* NULL: not checked */
+    uint64_t first;               /* task that the pool's first one is */
 } host_job;
 
 /* A range of the tasks of two ops that are done as one. */
@@ -468,6 +471,8 @@ static void device_run_tasks(void *argument, uint64_t first, uint64_t last, uint
 {
     const host_job *job = argument;
     const host_op *op = job->op;
+    first += job->first;
+    last += job->first;
     if (op->fused != 0) {
         run_joined(op, job->kernel, first, last, worker);
         return;
@@ -512,13 +517,21 @@ static const bp_host_kernel *kernel_in(const host_context *context, uint32_t for
     return context->kernel_of(form == 0 && fused ? BP_HOST_ISA_FUSES : form, working, op->number);
 }
 
+/* How many of an op's tasks are independent: those that follow go on from what these leave. */
+static uint64_t tasks_together(const host_op *op, uint64_t tasks)
+{
+    return op->number == BP_KERNEL_attention_strip_backward
+               ? bp_attention_strip_blocks(op->tuples[0].scalars)
+               : tasks;
+}
+
 void bp_host_device_compute(host_context *context, const host_op *op, const host_how *how)
 {
     if (op->fused >= FUSED_LOW_RANK) {
         return;
     }
     const host_op *cut = op - op->fused; /* whose tasks they are */
-    host_job job = {op, kernel_in(context, how->form, cut, op->fused != 0), how->check};
+    host_job job = {op, kernel_in(context, how->form, cut, op->fused != 0), how->check, 0};
     uint64_t tasks = cut->count == 0 ? 0 : cut->tuples[cut->count - 1].end;
     if (job.kernel != cut->kernel) {
         tasks = job.kernel->tasks(cut->tuples[0].scalars);
@@ -526,7 +539,12 @@ void bp_host_device_compute(host_context *context, const host_op *op, const host
     if (op_low_rank(op)) {
         tasks = bp_matmul_fused_tasks(op->tuples[0].scalars);
     }
-    bp_pool_run(&context->pool, device_run_tasks, &job, tasks, op_shares_equally(op) != how->turn);
+    const uint64_t most = tasks_together(op, tasks);
+    for (; job.first < tasks; job.first += most) {
+        const uint64_t left = tasks - job.first;
+        bp_pool_run(&context->pool, device_run_tasks, &job, bp_least(left, most),
+                    op_shares_equally(op) != how->turn);
+    }
 }
 
 static bp_status run_compute(host_context *context, const host_op *op)

@@ -152,7 +152,8 @@ static void embed_stream(bp_builder *builder, bp_stage_call *call, const bp_caus
 {
     const uint64_t width = causal->embedding.width, all = builder->rows;
     const bp_class class_of = builder->output_class;
-    const bp_ref slot = bp_build_away(builder, all, width, "stream_offload");
+    const bp_ref slot =
+        bp_build_away(builder, bp_build_working(builder), all, width, "stream_offload");
     builder->output_class = BP_CLASS_WORKSPACE;
     for (uint64_t first = 0, rows; first < all; first += rows) {
         bp_row_window window;
@@ -285,8 +286,9 @@ static void head_stream(bp_builder *builder, bp_stage_call *call, const bp_causa
 {
     const uint64_t width = causal->norm.width, all = builder->rows;
     const bool counted = builder->loss_counted;
-    const bp_ref slot =
-        call->input_wanted ? bp_build_away(builder, all, width, "d_stream_offload") : BP_ABSENT;
+    const bp_ref slot = call->input_wanted ? bp_build_away(builder, bp_build_working(builder), all,
+                                                           width, "d_stream_offload")
+                                           : BP_ABSENT;
     builder->loss_counted = true; /* as one sum over all rows, behind the last */
     for (uint64_t first = 0, rows; first < all; first += rows) {
         bp_row_window window;

@@ -345,6 +345,55 @@ void bp_attention_backward_over(bp_builder *builder, const bp_attention *attenti
     bp_build_op(builder, BP_KERNEL_attention_backward_over, 1, (const bp_ref *)&operands, &scalars);
 }
 
+void bp_attention_strip_make(bp_builder *builder, const bp_attention *attention,
+                             const bp_attention_strip *strip)
+{
+    const bp_attention_strip_forward_scalars scalars = {
+        .batch = builder->spec->batch,
+        .sequence = builder->spec->sequence,
+        .first = (int64_t)strip->first,
+        .rows = (int64_t)strip->rows,
+        .head_width = (int64_t)attention->head_width,
+        .window = window(attention, builder->spec->sequence),
+        .scale = scale(attention),
+        .cap = attention->cap};
+    const bp_attention_strip_forward_operands operands = {.out = strip->out,
+                                                          .lse = strip->lse,
+                                                          .q = strip->q,
+                                                          .kv = strip->kv,
+                                                          .starts = starts_of(builder),
+                                                          .work = BP_ABSENT};
+    bp_build_op(builder, BP_KERNEL_attention_strip_forward, 1, (const bp_ref *)&operands, &scalars);
+}
+
+void bp_attention_strip_go_back(bp_builder *builder, const bp_attention *attention,
+                                const bp_attention_strip *strip)
+{
+    const bp_attention_strip_backward_scalars scalars = {
+        .batch = builder->spec->batch,
+        .sequence = builder->spec->sequence,
+        .first = (int64_t)strip->first,
+        .rows = (int64_t)strip->rows,
+        .head_width = (int64_t)attention->head_width,
+        .window = window(attention, builder->spec->sequence),
+        .scale = scale(attention),
+        .cap = attention->cap,
+        .more = strip->more};
+    const bp_attention_strip_backward_operands operands = {
+        .q = strip->q,
+        .d_kv = strip->d_kv,
+        .sums = bp_build_buffer(builder, BP_CLASS_WORKSPACE, BP_F32, strip->rows,
+                                attention->head_width, "d_q_sums"),
+        .d_out = strip->d_out,
+        .delta = strip->deltas,
+        .lse = strip->lse,
+        .kv = strip->kv,
+        .starts = starts_of(builder),
+        .work = BP_ABSENT};
+    bp_build_op(builder, BP_KERNEL_attention_strip_backward, 1, (const bp_ref *)&operands,
+                &scalars);
+}
+
 /* The rows with sinks have the scalars of the others. */
 static void decode_with_sinks(bp_builder *builder, const bp_attention *attention,
                               const bp_attention_decode_operands *from,

@@ -62,6 +62,29 @@ void bp_attention_deltas(bp_builder *builder, const bp_attention *attention, uin
 void bp_attention_backward_over(bp_builder *builder, const bp_attention *attention, bp_ref qkv,
                                 bp_ref d_out, bp_ref deltas, bp_ref lse);
 
+/* Rows first .. first + rows - 1 of one query head, over the keys and values of its key-value head
+ * (B * T, 2 D). Forward makes out (rows, D) and lse (rows), which may be absent. Backward, of which
+ * `more` is false for the first rows of the group's first query head alone, takes deltas (rows, 1)
+ * of d_out, has the gradient of q take its place, and adds to d_kv (B * T, 2 D), F32. Heads of a
+ * group come in order, rows of each in order. */
+typedef struct bp_attention_strip {
+    bp_ref q;
+    bp_ref kv;
+    bp_ref out;
+    bp_ref lse;
+    bp_ref d_out;
+    bp_ref deltas;
+    bp_ref d_kv;
+    uint64_t first;
+    uint64_t rows;
+    bool more;
+} bp_attention_strip;
+
+void bp_attention_strip_make(bp_builder *builder, const bp_attention *attention,
+                             const bp_attention_strip *strip);
+void bp_attention_strip_go_back(bp_builder *builder, const bp_attention *attention,
+                                const bp_attention_strip *strip);
+
 /* Whether it has a parameter that is trained. */
 bool bp_attention_trains(const bp_builder *builder, const bp_attention *attention);
 
@@ -92,19 +115,19 @@ bp_ref bp_attention_ranks_take_out(bp_builder *builder, const bp_attention *atte
 void bp_attention_ranks_give_out(bp_builder *builder, const bp_attention *attention, bp_ref own,
                                  bp_ref out);
 
-/* One key-value head by itself, with its query heads; how many there are; elements of a row of the
- * queries, keys and values, and of the outputs, of all heads. */
-bp_attention bp_attention_head_of(const bp_attention *attention);
 uint32_t bp_attention_kv_heads(const bp_attention *attention);
-uint64_t bp_attention_qkv_width(const bp_attention *attention);
-uint64_t bp_attention_out_width(const bp_attention *attention);
 
-/* The builder's rows of all heads as pieces, each as many rows of one key-value head, or, joined,
- * the rows of the pieces. */
-void bp_attention_pieces_qkv(bp_builder *builder, const bp_attention *attention, bp_ref qkv,
-                             bp_ref pieces, bool join);
-void bp_attention_pieces_out(bp_builder *builder, const bp_attention *attention, bp_ref out,
-                             bp_ref pieces, bool join);
+/* The builder's rows of queries, keys and values or of outputs, with all heads, as pieces that lie
+ * one behind the other: the queries or the output of one query head each (rows, D), or a key-value
+ * head's keys and values (rows, 2 D). Or, joined, those columns of the rows from the pieces. */
+typedef enum bp_attention_piece {
+    BP_ATTENTION_QUERIES,
+    BP_ATTENTION_KEYS,
+    BP_ATTENTION_OUT
+} bp_attention_piece;
+
+void bp_attention_pieces(bp_builder *builder, const bp_attention *attention,
+                         bp_attention_piece which, bp_ref all, bp_ref pieces, bool join);
 
 /* Losses (T) of all ranks from this one's (T / N). */
 bp_ref bp_attention_ranks_losses(bp_builder *builder, bp_ref losses);

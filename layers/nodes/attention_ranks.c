@@ -183,45 +183,26 @@ void bp_attention_ranks_give_out(bp_builder *builder, const bp_attention *attent
     move_span(builder, &rows, (ranks_span){0, part}, 0, true);
 }
 
-bp_attention bp_attention_head_of(const bp_attention *attention)
-{
-    bp_attention own = *attention;
-    own.heads = attention->heads / (uint32_t)ranks_kv_heads(attention);
-    own.kv_heads = 1;
-    return own;
-}
-
 uint32_t bp_attention_kv_heads(const bp_attention *attention)
 {
     return (uint32_t)ranks_kv_heads(attention);
 }
 
-uint64_t bp_attention_qkv_width(const bp_attention *attention)
+void bp_attention_pieces(bp_builder *builder, const bp_attention *attention,
+                         bp_attention_piece which, bp_ref all, bp_ref pieces, bool join)
 {
-    return qkv_width(attention);
-}
-
-uint64_t bp_attention_out_width(const bp_attention *attention)
-{
-    return out_width(attention);
-}
-
-void bp_attention_pieces_qkv(bp_builder *builder, const bp_attention *attention, bp_ref qkv,
-                             bp_ref pieces, bool join)
-{
-    const uint32_t heads = bp_attention_kv_heads(attention);
-    const uint64_t width = qkv_width(attention);
-    const ranks_rows rows = {heads, qkv, width, pieces, width / heads};
-    move_qkv(builder, attention, &rows, join);
-}
-
-void bp_attention_pieces_out(bp_builder *builder, const bp_attention *attention, bp_ref out,
-                             bp_ref pieces, bool join)
-{
-    const uint32_t heads = bp_attention_kv_heads(attention);
-    const uint64_t width = out_width(attention);
-    const ranks_rows rows = {heads, out, width, pieces, width / heads};
-    move_span(builder, &rows, (ranks_span){0, width / heads}, 0, join);
+    const uint64_t width = attention->head_width, queries = attention->heads * width;
+    const bool out = which == BP_ATTENTION_OUT;
+    ranks_rows rows = {attention->heads, all, out ? out_width(attention) : qkv_width(attention),
+                       pieces, width};
+    if (which != BP_ATTENTION_KEYS) {
+        move_span(builder, &rows, (ranks_span){0, width}, 0, join);
+        return;
+    }
+    rows.ranks = bp_attention_kv_heads(attention);
+    rows.piece_pitch = 2 * width;
+    move_span(builder, &rows, (ranks_span){queries, width}, 0, join);
+    move_span(builder, &rows, (ranks_span){queries + rows.ranks * width, width}, width, join);
 }
 
 bp_ref bp_attention_ranks_losses(bp_builder *builder, bp_ref losses)

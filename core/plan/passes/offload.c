@@ -120,35 +120,38 @@ bool compile_gradient_goes(bp_builder *builder, uint32_t index)
     return offload_takes(builder, BP_OFFLOAD_GRADIENTS, parameter->count, share);
 }
 
-/* A flat copy. Begun, it is marked as one that may move. */
-static int64_t offload_begin(bp_builder *builder, bp_ref to, bp_ref from, uint64_t bytes,
+/* A copy of runs of bytes. Begun, it is marked as one that may move. */
+static int64_t offload_begin(bp_builder *builder, bp_ref to, bp_ref from, bp_copy_begin_scalars run,
                              uint32_t marks)
 {
-    const int64_t width = (int64_t)bytes;
-    const int64_t request = (int64_t)bp_graph_request(builder->graph);
-    const bp_copy_begin_scalars begin = {request, 1, width, width, width};
     const bp_ref target = {to.buffer, BP_U8, to.offset}, source = {from.buffer, BP_U8, from.offset};
-    bp_build_copy_begin(builder, &(bp_copy_begin_operands){target, source}, &begin);
+    run.request = (int64_t)bp_graph_request(builder->graph);
+    bp_build_copy_begin(builder, &(bp_copy_begin_operands){target, source}, &run);
     if (builder->status == BP_OK && !bp_graph_counts(builder->graph)) {
         builder->graph->ops[builder->graph->used.ops - 1].brings = marks;
     }
-    return request;
+    return run.request;
 }
 
-static void offload_wait(bp_builder *builder, bp_ref to, bp_ref from, uint64_t bytes,
+static void offload_wait(bp_builder *builder, bp_ref to, bp_ref from, bp_copy_begin_scalars run,
                          int64_t request)
 {
-    const int64_t width = (int64_t)bytes;
-    const bp_copy_wait_scalars wait = {request, 1, width, width, width};
+    const bp_copy_wait_scalars wait = {request, run.rows, run.width, run.to_pitch, run.from_pitch};
     const bp_ref target = {to.buffer, BP_U8, to.offset}, source = {from.buffer, BP_U8, from.offset};
     bp_build_copy_wait(builder, &(bp_copy_wait_operands){target, source}, &wait);
+}
+
+static bp_copy_begin_scalars flat_run(uint64_t bytes)
+{
+    const int64_t width = (int64_t)bytes;
+    return (bp_copy_begin_scalars){0, 1, width, width, width};
 }
 
 static void offload_copy(bp_builder *builder, bp_ref to, bp_ref from, uint64_t bytes,
                          uint32_t marks)
 {
-    const int64_t request = offload_begin(builder, to, from, bytes, marks);
-    offload_wait(builder, to, from, bytes, request);
+    const bp_copy_begin_scalars run = flat_run(bytes);
+    offload_wait(builder, to, from, run, offload_begin(builder, to, from, run, marks));
 }
 
 /* The same of the experts that have rows. */
@@ -337,7 +340,7 @@ bp_ref compile_checkpoint_begin(bp_builder *builder, bp_ref checkpoint, int64_t 
     uint32_t slot = BP_NO_BUFFER;
     builder->status = bp_graph_buffer(builder->graph, &prototype, "checkpoint_offload", &slot);
     *request = offload_begin(builder, (bp_ref){slot, BP_U8, 0},
-                             (bp_ref){checkpoint.buffer, BP_U8, 0}, bytes, BP_NO_BUFFER);
+                             (bp_ref){checkpoint.buffer, BP_U8, 0}, flat_run(bytes), BP_NO_BUFFER);
     return (bp_ref){slot, checkpoint.dtype, checkpoint.offset};
 }
 
@@ -345,8 +348,8 @@ void compile_checkpoint_wait(bp_builder *builder, bp_ref slot, bp_ref checkpoint
 {
     if (builder->status == BP_OK) {
         offload_wait(builder, (bp_ref){slot.buffer, BP_U8, 0},
-                     (bp_ref){checkpoint.buffer, BP_U8, 0}, offload_bytes(builder, slot.buffer),
-                     request);
+                     (bp_ref){checkpoint.buffer, BP_U8, 0},
+                     flat_run(offload_bytes(builder, slot.buffer)), request);
     }
 }
 
@@ -376,9 +379,9 @@ bool bp_build_streams(const bp_builder *builder)
            builder->mode == BP_MODE_TRAIN;
 }
 
-bp_ref bp_build_away(bp_builder *builder, uint64_t rows, uint64_t width, const char *name)
+bp_ref bp_build_away(bp_builder *builder, bp_dtype dtype, uint64_t rows, uint64_t width,
+                     const char *name)
 {
-    const bp_dtype dtype = bp_build_working(builder);
     const bp_buffer prototype = {.class_of = BP_CLASS_CHECKPOINT,
                                  .scope = BP_SCOPE_PROGRAM,
                                  .space = compile_offload_space(builder),
@@ -393,37 +396,57 @@ bp_ref bp_build_away(bp_builder *builder, uint64_t rows, uint64_t width, const c
     return (bp_ref){slot, dtype, 0};
 }
 
-/* Bytes of such rows, and where they begin. */
-static bp_span away_rows(bp_ref slot, uint64_t first, uint64_t rows, uint64_t width)
-{
-    const uint64_t row = bp_size_mul(width, bp_dtype_bytes(slot.dtype));
-    const uint64_t begin = bp_size_add(slot.offset, bp_size_mul(first, row));
-    return (bp_span){begin, bp_size_add(begin, bp_size_mul(rows, row))};
-}
-
-bp_ref bp_build_bring_still(bp_builder *builder, bp_ref slot, uint64_t first, uint64_t rows,
-                            uint64_t width)
-{
-    const bp_span span = away_rows(slot, first, rows, width);
-    const bp_ref to =
-        bp_build_buffer(builder, BP_CLASS_WORKSPACE, slot.dtype, rows, width, "brought_head");
-    offload_copy(builder, to, (bp_ref){slot.buffer, BP_U8, span.first}, span.end - span.first,
-                 BP_NO_BUFFER);
-    return to;
-}
-
-void bp_build_bring_rows_to(bp_builder *builder, bp_ref to, bp_ref slot, uint64_t first,
-                            uint64_t rows, uint64_t width)
-{
-    const bp_span span = away_rows(slot, first, rows, width);
-    compile_bring_into(builder, to, slot.buffer, span.first, span.end - span.first);
-}
-
 void bp_build_put_rows(bp_builder *builder, bp_ref from, bp_ref slot, uint64_t first, uint64_t rows,
                        uint64_t width)
 {
-    const bp_span span = away_rows(slot, first, rows, width);
-    bp_build_put_back(builder, from, slot.buffer, span.first, span.end - span.first);
+    const uint64_t row = bp_size_mul(width, bp_dtype_bytes(slot.dtype));
+    bp_build_put_back(builder, from, slot.buffer, bp_size_add(slot.offset, bp_size_mul(first, row)),
+                      bp_size_mul(rows, row));
+}
+
+/* Where rows of matrices begin there, and their runs: one where they lie without a gap. */
+static bp_ref away_at(bp_ref slot, const bp_away_rows *rows, bp_copy_begin_scalars *run,
+                      int64_t *pitch)
+{
+    const uint64_t row = bp_size_mul(rows->width, bp_dtype_bytes(slot.dtype));
+    const uint64_t before = bp_size_add(bp_size_mul(rows->at, rows->all), rows->first);
+    const uint64_t here = bp_size_mul(rows->rows, row);
+    *run = flat_run(here);
+    if (rows->rows == rows->all) {
+        *run = flat_run(bp_size_mul(rows->count, here));
+    } else if (rows->count > 1) {
+        run->rows = (int64_t)rows->count;
+        *pitch = (int64_t)bp_size_mul(rows->all, row);
+    }
+    return (bp_ref){slot.buffer, BP_U8, bp_size_add(slot.offset, bp_size_mul(before, row))};
+}
+
+bp_ref bp_build_bring_away(bp_builder *builder, bp_ref slot, const bp_away_rows *rows, bool still,
+                           const char *name)
+{
+    bp_copy_begin_scalars run;
+    int64_t pitch = 0;
+    const bp_ref to = bp_build_buffer(builder, BP_CLASS_WORKSPACE, slot.dtype,
+                                      bp_size_mul(rows->count, rows->rows), rows->width, name);
+    const bp_ref from = away_at(slot, rows, &run, &pitch);
+    run.from_pitch = pitch != 0 ? pitch : run.from_pitch;
+    offload_wait(builder, to, from, run,
+                 offload_begin(builder, to, from, run, still ? BP_NO_BUFFER : slot.buffer));
+    return to;
+}
+
+void bp_build_put_away(bp_builder *builder, bp_ref from, bp_ref slot, const bp_away_rows *rows)
+{
+    bp_copy_begin_scalars run;
+    int64_t pitch = 0;
+    const bp_ref to = away_at(slot, rows, &run, &pitch);
+    run.to_pitch = pitch != 0 ? pitch : run.to_pitch;
+    offload_wait(builder, to, from, run, offload_begin(builder, to, from, run, BP_NO_BUFFER));
+}
+
+static const bp_copy_begin_scalars *copy_of(const bp_graph *graph, const bp_op *op)
+{
+    return (const void *)(graph->scalars + op->scalar);
 }
 
 static bool offload_begins(bp_kernel kernel)
@@ -432,25 +455,32 @@ static bool offload_begins(bp_kernel kernel)
 }
 
 /* Bytes of a copy, of experts those of all. */
-static uint64_t copy_width(const bp_graph *graph, const bp_op *op)
+static uint64_t copy_bytes(const bp_graph *graph, const bp_op *op)
 {
     /* experts_begin has their number and the bytes of one in the places of rows and width */
-    const bp_copy_begin_scalars *s = (const void *)(graph->scalars + op->scalar);
+    const bp_copy_begin_scalars *s = copy_of(graph, op);
     return (uint64_t)s->rows * (uint64_t)s->width;
 }
 
 /* Bytes that an op fetches from the offload tier; 0: it is none that may move. */
 static uint64_t fetch_bytes(const bp_graph *graph, const bp_op *op)
 {
-    return offload_begins(op->kernel) && op->brings != BP_NO_BUFFER ? copy_width(graph, op) : 0;
+    return offload_begins(op->kernel) && op->brings != BP_NO_BUFFER ? copy_bytes(graph, op) : 0;
 }
 
 /* What an op copies to (operand 0) or from (operand 1) the offload tier: of storage whole pages,
- * which the thread that reads and the one that writes never have at one time (core/ir/tier.h). */
+ * which the thread that reads and the one that writes never have at one time (core/ir/tier.h). Of
+ * several runs what is between them as well. */
 static bp_span tier_span(const bp_graph *graph, const bp_op *op, uint32_t operand)
 {
     const bp_ref ref = graph->refs[op->operand + operand];
-    const bp_span bytes = {ref.offset, ref.offset + copy_width(graph, op)};
+    const bp_copy_begin_scalars *s = copy_of(graph, op);
+    const bool experts =
+        op->kernel == BP_KERNEL_experts_begin || op->kernel == BP_KERNEL_experts_wait;
+    const int64_t apart = operand == 0 ? s->to_pitch : s->from_pitch;
+    const uint64_t pitch = (uint64_t)(experts ? s->width : apart);
+    const uint64_t last = ref.offset + (uint64_t)(s->rows - 1) * pitch;
+    const bp_span bytes = {ref.offset, last + (uint64_t)s->width};
     return graph->buffers[ref.buffer].space == BP_SPACE_OFFLOAD ? bp_address_pages(bytes) : bytes;
 }
 
@@ -561,7 +591,7 @@ typedef struct window {
 static uint64_t fetched_bytes(const bp_graph *graph, const bp_op *op)
 {
     const bool waits = op->kernel == BP_KERNEL_copy_wait || op->kernel == BP_KERNEL_experts_wait;
-    return waits && !goes_down(graph, op, BP_KERNEL_copy_wait) ? copy_width(graph, op) : 0;
+    return waits && !goes_down(graph, op, BP_KERNEL_copy_wait) ? copy_bytes(graph, op) : 0;
 }
 
 static bool writes_to(const bp_graph *graph, const bp_op *op, uint32_t buffer)
@@ -658,7 +688,7 @@ static void fetch_ahead_program(bp_graph *graph, uint32_t first, uint32_t end, u
 /* Bytes that an op begins to write. */
 static uint64_t written_bytes(const bp_graph *graph, const bp_op *op)
 {
-    return goes_down(graph, op, BP_KERNEL_copy_begin) ? copy_width(graph, op) : 0;
+    return goes_down(graph, op, BP_KERNEL_copy_begin) ? copy_bytes(graph, op) : 0;
 }
 
 /* The wait at `at` for what goes down goes as far towards the end of the program as leaves no more
@@ -667,7 +697,7 @@ static uint32_t write_place(const bp_graph *graph, window *w, const seen *fetche
                             uint32_t end)
 {
     const bp_op *wait = &graph->ops[at];
-    const uint64_t own = copy_width(graph, wait);
+    const uint64_t own = copy_bytes(graph, wait);
     while (w->edge > at + 1 && w->flying + own > w->room) {
         w->flying -= written_bytes(graph, &graph->ops[--w->edge]);
     }

@@ -321,3 +321,58 @@ const bp_host_kernel bp_host_attention_backward = {
 #define BP_OVER(name)       bp_host_##name
 #define BP_OVER_BYTES(name) bp_##name##_plain
 #include "device/host/attention/attention_over.h"
+
+#define BP_STRIPS(name)       bp_host_##name
+#define BP_STRIPS_BYTES(name) bp_##name##_plain
+#define BP_STRIPS_WHOLE       true
+#include "device/host/attention/attention_strips.h"
+
+static void strip_forward(const bp_host_call *call, const strip_segment *segment, float *work)
+{
+    const strip_scalars *s = call->scalars;
+    const bp_attention_strip_forward_pointers *p = call->pointers;
+    const uint64_t element = bp_dtype_bytes(bp_call_type(call, 0));
+    const uint64_t width = (uint64_t)s->head_width, row = width * element;
+    const bp_step_block step = {0};
+    bp_attention_shape shape = strip_shape(call, segment, strip_from(p->q, segment, row), &step);
+    shape.pitch =
+        bp_attention_pitch((uint64_t)s->sequence, (uint64_t)s->window, true, BP_ATTENTION_QUERIES);
+    const head h = head_make(&shape, strip_keys(p->kv, segment, 2 * row), 0, 0);
+    void *out = strip_from(p->out, segment, row);
+    float *lse = strip_from(p->lse, segment, sizeof(float));
+    for (uint64_t i = segment->begin; i < segment->end; i++) {
+        forward_row(&h, i, work, out, i * width, lse);
+    }
+}
+
+static void strip_backward(const bp_host_call *call, const strip_segment *segment, uint64_t range,
+                           float *work)
+{
+    const bp_attention_strip_backward_pointers *p = call->pointers;
+    const uint64_t element = bp_dtype_bytes(bp_call_type(call, 0));
+    const uint64_t width = (uint64_t)((const strip_scalars *)call->scalars)->head_width;
+    const bp_step_block step = {0};
+    void *q = strip_from(p->q, segment, width * element);
+    bp_attention_shape shape = strip_shape(call, segment, q, &step);
+    shape.d_q = q;
+    shape.delta = strip_from(p->delta, segment, sizeof(float));
+    const head h = head_make(&shape, strip_keys(p->kv, segment, 2 * width * element), 0, 0);
+    float *d_k = strip_keys(p->d_kv, segment, 2 * width * sizeof(float));
+    head_gradient g = {.d_out = strip_from(p->d_out, segment, width * element),
+                       .lse = strip_from(p->lse, segment, sizeof(float)),
+                       .d_q = work,
+                       .d_k = d_k,
+                       .d_v = d_k + width,
+                       .key_pitch = 2 * width,
+                       .delta = shape.delta};
+    (void)range;
+    for (uint64_t i = segment->begin; i < segment->end; i++) {
+        for (uint64_t d = i * g.key_pitch; d < (i + 1) * g.key_pitch; d++) {
+            d_k[d] += 0.0f; /* what the head before left, as in begin_head */
+        }
+    }
+    for (uint64_t i = segment->begin; i < segment->end; i++) {
+        g.out_place = i * width;
+        backward_row(&h, &g, i);
+    }
+}

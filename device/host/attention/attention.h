@@ -23,6 +23,11 @@
 #define BP_ATTENTION_ROWS  512
 #define BP_ATTENTION_WHOLE 2048
 
+/* Of some rows of a head (attention_strips.h): in backward of a block of queries and of a range of
+ * keys, whole blocks of both. */
+#define BP_STRIP_ROWS 256
+#define BP_STRIP_KEYS (4 * BP_ATTENTION_KEYS)
+
 /* The scalars of a forward or backward call, and what else says how it is laid out. */
 typedef struct bp_attention_shape {
     uint64_t sequence; /* rows of keys and values */
@@ -170,11 +175,15 @@ static inline uint64_t bp_attention_element(const bp_attention_shape *s, uint64_
 uint64_t bp_attention_forward_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_backward_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_backward_over_workspace(const void *scalars, const uint8_t *dtypes);
+uint64_t bp_attention_strip_forward_workspace(const void *scalars, const uint8_t *dtypes);
+uint64_t bp_attention_strip_backward_workspace(const void *scalars, const uint8_t *dtypes);
 /* Of the plain form, no more than those: forward a row's scores and their factors; backward a row
  * of d_q, with elements of 16 bits also the sums of a head's d_k and d_v. */
 uint64_t bp_attention_forward_plain(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_backward_plain(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_backward_over_plain(const void *scalars, const uint8_t *dtypes);
+uint64_t bp_attention_strip_forward_plain(const void *scalars, const uint8_t *dtypes);
+uint64_t bp_attention_strip_backward_plain(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_decode_workspace(const void *scalars, const uint8_t *dtypes);
 uint64_t bp_attention_slots_workspace(const void *scalars, const uint8_t *dtypes);
 
@@ -188,6 +197,13 @@ static inline uint64_t bp_attention_strip(uint64_t width)
     return bp_least(bp_cut((int64_t)width, BP_LANES), 4) * BP_ATTENTION_QUERIES;
 }
 
+/* Query rows of a task of attention_strip_forward, whose scores of two workers take no more than a
+ * head's sums of d_k and d_v. */
+static inline uint64_t bp_attention_strip_queries(int64_t width)
+{
+    return (width > 64 ? 2 : 1) * BP_ATTENTION_QUERIES;
+}
+
 /* Floats of so many keys as panels of any form. */
 static inline uint64_t bp_attention_panels(uint64_t keys, uint64_t width)
 {
@@ -198,6 +214,11 @@ static inline uint64_t bp_attention_panels(uint64_t keys, uint64_t width)
 /* Floats of a workspace that f32 needs; what else there is comes after them. They do not grow
  * beyond a block. */
 uint64_t bp_attention_backward_floats(const bp_attention_forward_scalars *s);
+
+/* Tasks of attention_strip_backward that are done before the next as many begin: blocks of queries.
+ */
+uint64_t bp_attention_strip_blocks(const void *scalars);
+uint64_t bp_attention_strip_floats(const bp_attention_strip_forward_scalars *s);
 
 /* The larger of a sample's two numbers of rows. */
 static inline uint64_t bp_attention_rows(const bp_attention_shape *s)

@@ -199,7 +199,7 @@ typedef struct backward_work {
     uint64_t strip; /* floats of a matrix of a strip */
 } backward_work;
 
-/* The strip's rows of q, d_out and out, its numbers delta, and d_q cleared. */
+/* The strip's rows of q, d_out and out, and its numbers delta. */
 static void strip_rows(const backward_work *w, head *at, head_gradient *to, uint64_t sample,
                        const int64_t range[2])
 {
@@ -218,9 +218,7 @@ static void strip_rows(const backward_work *w, head *at, head_gradient *to, uint
         to->out_pitch = out_pitch;
         to->out = rows_of(s, w->p->out, out, count, &to->out_pitch, rows + 2 * w->strip);
     }
-    to->d_q = bp_attention_apart(s) ? rows + 3 * w->strip : (float *)s->d_q + place;
     for (int64_t i = 0; i < count; i++) {
-        memset(to->d_q + i * to->pitch, 0, s->width * sizeof(float));
         if (delta != NULL) {
             to->delta[i] = delta[(uint64_t)(range[0] + i) * s->heads];
         } else if (i % 8 == 0) {
@@ -260,46 +258,71 @@ static void store_rows(const bp_attention_shape *s, void *to, uint64_t place, ui
     }
 }
 
+/* Rows of d_q begin at 0. */
+static void strip_clear_rows(const head *at, const head_gradient *to, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        memset(to->d_q + i * to->pitch, 0, at->s->width * sizeof(float));
+    }
+}
+
+/* Queries range[0] .. range[1] - 1 over keys keys[0] .. keys[1] - 1, the first of a block. Blocks
+ * of queries end where those of the whole head do. */
+static void strip_keys_range(const backward_work *w, head *at, head_gradient *to, uint64_t sample,
+                             const int64_t range[2], const int64_t keys[2])
+{
+    for (int64_t low = keys[0]; low < keys[1]; low += BP_ATTENTION_KEYS) {
+        at->low = low;
+        at->high = lower(low + BP_ATTENTION_KEYS, keys[1]);
+        block_rows(w, at, to, sample);
+        for (int64_t i = range[0], next; i < range[1]; i = next) {
+            next = lower(i - i % QUERIES + QUERIES, range[1]);
+            backward_block(at, to, (int64_t[]){i, next}, i - range[0]);
+        }
+    }
+}
+
 /* Queries range[0] .. range[1] - 1 of a head. */
 static void backward_strip(const backward_work *w, head *at, head_gradient *to, uint64_t sample,
                            const int64_t range[2])
 {
     const bp_attention_shape *s = &w->s;
+    const uint64_t place = bp_attention_q(s, sample, at->number) + (uint64_t)range[0] * s->q_row;
     at->low = 0;
     at->high = (int64_t)s->sequence;
     const int64_t end = keys_of(at, range);
+    const int64_t low = first_of(at, range[0]) / BP_ATTENTION_KEYS * BP_ATTENTION_KEYS;
     strip_rows(w, at, to, sample, range);
-    for (int64_t low = first_of(at, range[0]) / BP_ATTENTION_KEYS * BP_ATTENTION_KEYS; low < end;
-         low += BP_ATTENTION_KEYS) {
-        at->low = low;
-        at->high = lower(low + BP_ATTENTION_KEYS, end);
-        block_rows(w, at, to, sample);
-        for (int64_t i = range[0]; i < range[1]; i += QUERIES) {
-            backward_block(at, to, (int64_t[]){i, lower(i + QUERIES, range[1])}, i - range[0]);
-        }
-    }
+    to->d_q =
+        bp_attention_apart(s) ? w->rows + 2 * w->matrix + 3 * w->strip : (float *)s->d_q + place;
+    strip_clear_rows(at, to, range[1] - range[0]);
+    strip_keys_range(w, at, to, sample, range, (int64_t[]){low, end});
     if (bp_attention_apart(s)) {
-        const uint64_t first = (uint64_t)range[0] * s->q_row;
-        store_rows(s, s->d_q, bp_attention_q(s, sample, at->number) + first, s->q_row, to->d_q,
-                   range[1] - range[0]);
+        store_rows(s, s->d_q, place, s->q_row, to->d_q, range[1] - range[0]);
     }
 }
 
-static void backward_head(const backward_work *w, head *at, head_gradient *to, uint64_t sample)
+/* Where in the workspace a block's numbers are. */
+static void backward_places(const backward_work *w, head *at, head_gradient *to)
 {
-    const bp_attention_shape *s = &w->s;
-    const int64_t scores = QUERIES * at->score_pitch, sequence = (int64_t)s->sequence;
+    const int64_t scores = QUERIES * at->score_pitch, sequence = (int64_t)w->s.sequence;
     const int64_t keys = panels_of(lower(sequence, BP_ATTENTION_KEYS)) * FORM->columns;
-    to->lse = (const float *)w->p->lse + (sample * s->heads + at->number) * s->queries;
-    to->d_bias = bp_attention_d_bias(s, sample, at->number);
-    if (to->d_bias != NULL) {
-        memset(to->d_bias, 0, 2 * s->sequence * sizeof(float));
-    }
     to->gradient = w->score + scores;
     to->transposed = w->score + 2 * scores;
     at->k_panels = w->score + 3 * scores;
     to->v_panels = at->k_panels + keys * at->width;
     to->delta = to->v_panels + keys * at->width;
+}
+
+static void backward_head(const backward_work *w, head *at, head_gradient *to, uint64_t sample)
+{
+    const bp_attention_shape *s = &w->s;
+    to->lse = (const float *)w->p->lse + (sample * s->heads + at->number) * s->queries;
+    to->d_bias = bp_attention_d_bias(s, sample, at->number);
+    if (to->d_bias != NULL) {
+        memset(to->d_bias, 0, 2 * s->sequence * sizeof(float));
+    }
+    backward_places(w, at, to);
     const int64_t queries = (int64_t)s->queries;
     for (int64_t i = 0; i < queries; i += BP_ATTENTION_ROWS) {
         backward_strip(w, at, to, sample, (int64_t[]){i, lower(i + BP_ATTENTION_ROWS, queries)});

@@ -124,6 +124,74 @@ uint64_t bp_attention_backward_over_workspace(const void *scalars, const uint8_t
     return backward_bytes(scalars, true);
 }
 
+/* Scores of a task's rows; keys of a block in panels, and as floats q and out of the task, k and v
+ * of the block. */
+uint64_t bp_attention_strip_forward_workspace(const void *scalars, const uint8_t *dtypes)
+{
+    const bp_attention_strip_forward_scalars *s = scalars;
+    const uint64_t width = (uint64_t)s->head_width;
+    const uint64_t queries = bp_attention_strip_queries(s->head_width);
+    const uint64_t pitch =
+        bp_attention_pitch((uint64_t)s->sequence, (uint64_t)s->window, true, queries);
+    uint64_t floats =
+        bp_size_add(bp_size_mul(queries, pitch), bp_attention_panels(BP_ATTENTION_KEYS, width));
+    if (halves(dtypes)) {
+        floats = bp_size_add(floats, 2 * bp_attention_matrix(queries, width));
+        floats = bp_size_add(floats, 2 * bp_attention_matrix(BP_ATTENTION_KEYS, width));
+    }
+    return bp_size_mul(sizeof(float), floats);
+}
+
+static bp_attention_forward_scalars strip_sample(const bp_attention_strip_forward_scalars *s)
+{
+    return (bp_attention_forward_scalars){.batch = 1,
+                                          .sequence = s->sequence,
+                                          .heads = 1,
+                                          .kv_heads = 1,
+                                          .head_width = s->head_width,
+                                          .causal = 1,
+                                          .window = s->window};
+}
+
+uint64_t bp_attention_strip_blocks(const void *scalars)
+{
+    const bp_attention_strip_backward_scalars *s = scalars;
+    return bp_cut(s->rows, BP_STRIP_ROWS);
+}
+
+uint64_t bp_attention_strip_floats(const bp_attention_strip_forward_scalars *s)
+{
+    const bp_attention_forward_scalars own = strip_sample(s);
+    return bp_attention_backward_floats(&own);
+}
+
+/* As backward in blocks, without the sums of d_k, d_v, which have a tensor. */
+uint64_t bp_attention_strip_backward_workspace(const void *scalars, const uint8_t *dtypes)
+{
+    const bp_attention_strip_forward_scalars *s = scalars; /* backward's begin like these */
+    const uint64_t width = (uint64_t)s->head_width;
+    uint64_t floats = bp_attention_strip_floats(s);
+    if (halves(dtypes)) {
+        floats = bp_size_add(floats, 4 * bp_attention_matrix(BP_STRIP_ROWS, width));
+        floats = bp_size_add(floats, bp_attention_matrix(BP_ATTENTION_KEYS, width));
+    }
+    return bp_size_mul(sizeof(float), floats);
+}
+
+uint64_t bp_attention_strip_forward_plain(const void *scalars, const uint8_t *dtypes)
+{
+    const bp_attention_forward_scalars own = strip_sample(scalars);
+    return bp_attention_forward_plain(&own, dtypes);
+}
+
+/* A row of d_q. */
+uint64_t bp_attention_strip_backward_plain(const void *scalars, const uint8_t *dtypes)
+{
+    const bp_attention_strip_forward_scalars *s = scalars;
+    (void)dtypes;
+    return bp_size_mul(sizeof(float), (uint64_t)s->head_width);
+}
+
 uint64_t bp_attention_forward_plain(const void *scalars, const uint8_t *dtypes)
 {
     const bp_attention_forward_scalars *s = scalars;

@@ -551,3 +551,79 @@ const bp_host_kernel BP_ISA(bp_attention_forward) = {bp_attention_forward_tasks,
 #define BP_OVER(name)       BP_ISA(bp_##name)
 #define BP_OVER_BYTES(name) bp_##name##_workspace
 #include "device/host/attention/attention_over.h"
+
+#define BP_STRIPS(name)       BP_ISA(bp_##name)
+#define BP_STRIPS_BYTES(name) bp_##name##_workspace
+#define BP_STRIPS_WHOLE       false
+#include "device/host/attention/attention_strips.h"
+
+static void strip_forward(const bp_host_call *call, const strip_segment *segment, float *work)
+{
+    const strip_scalars *s = call->scalars;
+    const bp_attention_strip_forward_pointers *p = call->pointers;
+    const uint64_t row = (uint64_t)s->head_width * bp_dtype_bytes(bp_call_type(call, 0));
+    const bp_step_block step = {0};
+    const bp_attention_forward_pointers own = {.out = strip_from(p->out, segment, row),
+                                               .lse = strip_from(p->lse, segment, sizeof(float)),
+                                               .qkv = strip_keys(p->kv, segment, 2 * row)};
+    forward_work w = {.p = &own,
+                      .s = strip_shape(call, segment, strip_from(p->q, segment, row), &step),
+                      .keys = BP_ATTENTION_KEYS,
+                      .queries = (int64_t)bp_attention_strip_queries(s->head_width)};
+    w.s.pitch = bp_attention_pitch((uint64_t)s->sequence, w.s.window, true, (uint64_t)w.queries);
+    head at = head_make(&w.s, 0, 0, work);
+    at.k_panels = work + (uint64_t)w.queries * w.s.pitch;
+    w.rows = at.k_panels + bp_attention_panels(BP_ATTENTION_KEYS, w.s.width);
+    const int64_t end = (int64_t)segment->end;
+    for (int64_t i = (int64_t)segment->begin, next; i < end; i = next) {
+        next = lower(i % QUERIES == 0 ? i + w.queries : i - i % QUERIES + QUERIES, end);
+        forward_task(&w, &at, 0, (int64_t[]){i, next});
+    }
+}
+
+/* A cell of queries and keys; with the last of their keys the queries' gradients are rounded. */
+static void strip_backward(const bp_host_call *call, const strip_segment *segment, uint64_t range,
+                           float *work)
+{
+    const strip_scalars *s = call->scalars;
+    const bp_attention_strip_backward_pointers *p = call->pointers;
+    const uint64_t width = (uint64_t)s->head_width;
+    const uint64_t row = width * bp_dtype_bytes(bp_call_type(call, 0));
+    const int64_t queries[2] = {(int64_t)segment->begin, (int64_t)segment->end};
+    const int64_t low = (int64_t)(range * BP_STRIP_KEYS);
+    const int64_t keys[2] = {low, lower(low + BP_STRIP_KEYS, queries[1])};
+    const bp_step_block step = {0};
+    void *q = strip_from(p->q, segment, row);
+    const bp_attention_backward_pointers own = {.d_out = strip_from(p->d_out, segment, row),
+                                                .qkv = strip_keys(p->kv, segment, 2 * row)};
+    backward_work w = {.p = &own, .s = strip_shape(call, segment, q, &step), .score = work};
+    w.s.delta = strip_from(p->delta, segment, sizeof(float));
+    w.s.pitch = bp_least(bp_attention_pitch((uint64_t)s->sequence, w.s.window, true, QUERIES),
+                         BP_ATTENTION_KEYS);
+    w.strip = bp_attention_matrix(BP_STRIP_ROWS, width);
+    w.rows = work + bp_attention_strip_floats(s);
+    head at = head_make(&w.s, 0, 0, work);
+    const int64_t first = first_of(&at, queries[0]) / BP_STRIP_KEYS * BP_STRIP_KEYS;
+    if (low < first || low >= queries[1]) {
+        return;
+    }
+    float *d_kv = strip_keys(p->d_kv, segment, 2 * width * sizeof(float));
+    head_gradient to = {.d_q = (float *)p->sums + segment->row * width,
+                        .d_k = d_kv,
+                        .d_v = d_kv + width,
+                        .pitch = (int64_t)width,
+                        .key_pitch = 2 * (int64_t)width,
+                        .lse = strip_from(p->lse, segment, sizeof(float))};
+    backward_places(&w, &at, &to);
+    strip_rows(&w, &at, &to, 0, queries);
+    if (low == first) {
+        strip_clear_rows(&at, &to, queries[1] - queries[0]);
+    }
+    for (int64_t j = higher(queries[0], low) * to.key_pitch; j < keys[1] * to.key_pitch; j++) {
+        d_kv[j] += 0.0f; /* what the head before left, as in add_zero */
+    }
+    strip_keys_range(&w, &at, &to, 0, queries, keys);
+    if (keys[1] == queries[1]) {
+        store_rows(&w.s, q, segment->begin * width, width, to.d_q, queries[1] - queries[0]);
+    }
+}

@@ -40,7 +40,8 @@ static void table_run(const bp_host_call *call, uint64_t first, uint64_t last, u
     const bp_rotary_table_scalars *s = call->scalars;
     const bp_rotary_table_pointers *p = call->pointers;
     uint64_t width = (uint64_t)s->width;
-    uint64_t start = s->decode != 0 ? ((const bp_step_block *)p->step)->position : 0;
+    uint64_t start = (uint64_t)s->first;
+    start += s->decode != 0 ? ((const bp_step_block *)p->step)->position : 0;
     for (uint64_t i = first; i < last; i++) {
         float f = frequency(s, i);
         float *cosine = (float *)p->table + i, *sine = cosine + width / 2;
@@ -67,7 +68,8 @@ static void angles_run(const bp_host_call *call, uint64_t first, uint64_t last, 
     const bp_rotary_angles_scalars *s = call->scalars;
     const bp_rotary_angles_pointers *p = call->pointers;
     const double frequencies[] = {s->f0, s->f1, s->f2, s->f3, s->f4, s->f5, s->f6, s->f7};
-    uint64_t start = s->decode != 0 ? ((const bp_step_block *)p->step)->position : 0;
+    uint64_t start = (uint64_t)s->first;
+    start += s->decode != 0 ? ((const bp_step_block *)p->step)->position : 0;
     for (uint64_t i = first; i < last; i++) {
         const float f = (float)frequencies[i], magnitude = (float)s->magnitude;
         float *cosine = (float *)p->cosines + i, *sine = (float *)p->sines + i;

@@ -47,6 +47,7 @@ GRADIENTS = re.compile(r"backward|^batchnorm_sums$|_loss$|^cross_entropy(_column
 # Rows with such names that have no formula of their own.
 WITHOUT = {
     "attention_backward_over": "attention_backward in another place (test_attention_forms.c compares bits)",
+    "attention_strip_backward": "attention_backward in parts (test_attention_strips.c compares bits)",
     "distill_columns": "columns of what distill makes, by the same formula (test_distill.c compares bits)",
     "loss_sum": "a sum of losses, whose derivative is 1",
 }

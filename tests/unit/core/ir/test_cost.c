@@ -57,6 +57,13 @@ static void test_products(void **state)
     assert_true(COST(attention_backward_over, 1, .batch = 2, .sequence = 8, .heads = 3,
                      .kv_heads = 1, .head_width = 4)
                     .flops == 2.5 * all);
+    /* Rows 4 .. 7 of 8: half of 8 x 8 pairs less half of 4 x 4, of one head; a window of 2 keys. */
+    assert_true(COST(attention_strip_forward, 1, .batch = 1, .sequence = 8, .first = 4, .rows = 4,
+                     .head_width = 4)
+                    .flops == 4.0 * 24.0 * 4.0);
+    assert_true(COST(attention_strip_backward, 1, .batch = 1, .sequence = 8, .first = 4, .rows = 4,
+                     .head_width = 4, .window = 2)
+                    .flops == 10.0 * 8.0 * 4.0);
     assert_true(COST(attention_cross_forward, 1, .batch = 2, .sequence = 4, .keys = 16, .heads = 3,
                      .head_width = 4)
                     .flops == all);

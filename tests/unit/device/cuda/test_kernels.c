@@ -187,7 +187,9 @@ static void row_test(bp_kernel kernel)
         kernel == BP_KERNEL_attention_biased_decode ||
         kernel == BP_KERNEL_attention_biased_forward ||
         kernel == BP_KERNEL_attention_biased_backward || kernel == BP_KERNEL_attention_deltas ||
-        kernel == BP_KERNEL_attention_backward_over || kernel == BP_KERNEL_relative_bias ||
+        kernel == BP_KERNEL_attention_backward_over ||
+        kernel == BP_KERNEL_attention_strip_forward ||
+        kernel == BP_KERNEL_attention_strip_backward || kernel == BP_KERNEL_relative_bias ||
         kernel == BP_KERNEL_relative_bias_backward || kernel == BP_KERNEL_pair_loss ||
         kernel == BP_KERNEL_attention_disentangled_forward ||
         kernel == BP_KERNEL_attention_disentangled_backward ||
