@@ -40,13 +40,14 @@ static strip_segment strip_segment_at(const strip_scalars *s, const int32_t *sta
     strip_segment segment = {at - place, place, place + most, row, true};
     if (starts != NULL) {
         const int32_t start = starts[at];
+        const uint64_t before = start > 0 ? bp_least((uint64_t)start, place) : 0;
         uint64_t count = 1;
         while (count < most && starts[at + count] == start) {
             count++;
         }
         segment.there = start >= 0;
-        segment.base += segment.there ? (uint64_t)start : 0;
-        segment.begin -= segment.there ? (uint64_t)start : 0;
+        segment.base += before;
+        segment.begin -= before;
         segment.end = segment.begin + count;
     }
     return segment;
