@@ -455,7 +455,7 @@ static bool offload_begins(bp_kernel kernel)
 }
 
 /* Bytes of a copy, of experts those of all. */
-static uint64_t copy_bytes(const bp_graph *graph, const bp_op *op)
+static uint64_t tier_bytes(const bp_graph *graph, const bp_op *op)
 {
     /* experts_begin has their number and the bytes of one in the places of rows and width */
     const bp_copy_begin_scalars *s = copy_of(graph, op);
@@ -465,7 +465,7 @@ static uint64_t copy_bytes(const bp_graph *graph, const bp_op *op)
 /* Bytes that an op fetches from the offload tier; 0: it is none that may move. */
 static uint64_t fetch_bytes(const bp_graph *graph, const bp_op *op)
 {
-    return offload_begins(op->kernel) && op->brings != BP_NO_BUFFER ? copy_bytes(graph, op) : 0;
+    return offload_begins(op->kernel) && op->brings != BP_NO_BUFFER ? tier_bytes(graph, op) : 0;
 }
 
 /* What an op copies to (operand 0) or from (operand 1) the offload tier: of storage whole pages,
@@ -591,7 +591,7 @@ typedef struct window {
 static uint64_t fetched_bytes(const bp_graph *graph, const bp_op *op)
 {
     const bool waits = op->kernel == BP_KERNEL_copy_wait || op->kernel == BP_KERNEL_experts_wait;
-    return waits && !goes_down(graph, op, BP_KERNEL_copy_wait) ? copy_bytes(graph, op) : 0;
+    return waits && !goes_down(graph, op, BP_KERNEL_copy_wait) ? tier_bytes(graph, op) : 0;
 }
 
 static bool writes_to(const bp_graph *graph, const bp_op *op, uint32_t buffer)
@@ -688,7 +688,7 @@ static void fetch_ahead_program(bp_graph *graph, uint32_t first, uint32_t end, u
 /* Bytes that an op begins to write. */
 static uint64_t written_bytes(const bp_graph *graph, const bp_op *op)
 {
-    return goes_down(graph, op, BP_KERNEL_copy_begin) ? copy_bytes(graph, op) : 0;
+    return goes_down(graph, op, BP_KERNEL_copy_begin) ? tier_bytes(graph, op) : 0;
 }
 
 /* The wait at `at` for what goes down goes as far towards the end of the program as leaves no more
@@ -697,7 +697,7 @@ static uint32_t write_place(const bp_graph *graph, window *w, const seen *fetche
                             uint32_t end)
 {
     const bp_op *wait = &graph->ops[at];
-    const uint64_t own = copy_bytes(graph, wait);
+    const uint64_t own = tier_bytes(graph, wait);
     while (w->edge > at + 1 && w->flying + own > w->room) {
         w->flying -= written_bytes(graph, &graph->ops[--w->edge]);
     }
