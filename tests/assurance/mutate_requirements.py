@@ -11,10 +11,10 @@ that cite it do.
 
 A fault is seen by these cases, or by those of another requirement that names the file (its line is that one's), or
 justified by a line of the list or of mutation.survivors, or listed as open, where a case has yet to be written; any
-other is a failure. So is a line of a list that is found
-nowhere, or more than once, in the function that it names. Requirements come in an order drawn by SEED; after MINUTES no
-further one begins, and the report names how many are left to another night. Ends with `N passed, N failed`;
-build/mutation-requirements/report.txt has each fault.
+other is a failure. So is a line of a list that is found nowhere, or more than once, in the function that it names.
+Requirements come in an order drawn by SEED; after MINUTES no further one begins, and the report names how many are left
+to another night. Ends with `N passed, N failed`; build/mutation-requirements/report.txt has each fault.
+mutate_programs.py builds and runs the programs. SLOW=20 leaves out cases that take more seconds of the processor.
 
   mutate_requirements.py [REQUIREMENT..]   all, or these
   mutate_requirements.py check             only looks whether every line of the lists, and of mutation.survivors, is in the
@@ -30,33 +30,26 @@ import hashlib
 import json
 import os
 import re
-import shlex
-import shutil
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 
 sys.dont_write_bytecode = True
 import mutate
+import mutate_programs as programs
 import tracing
 
 ROOT = mutate.ROOT
-BUILD = "build/release"
-OUT = "build/mutation-requirements"
+OUT = programs.OUT
 LISTS = os.environ.get("FAULT_LISTS", "tests/assurance/faults")
-PER_FILE = 8192  # numbers of one file's faults
-TOTAL = 1 << 22  # mutant_chosen.c has a flag for each
 EACH = int(os.environ.get("EACH", "6"))
 SEED = os.environ.get("SEED") or datetime.date.today().isoformat()
 MINUTES = float(os.environ.get("MINUTES", "60"))
 WORKERS = int(os.environ.get("WORKERS", "2"))
-SLOW = int(os.environ.get("SLOW", "20"))        # seconds of the processor that the cases of a program may take
 SPENT = float(os.environ.get("SPENT", "60"))    # seconds of the processor for the new faults of a requirement
 LENGTH = 160  # characters of an expression at most that is drawn: a longer one is changed too often to be found again
-LINKER = ["-fuse-ld=lld"] if shutil.which("ld.lld") else []
 PROGRAMS = bool(os.environ.get("PROGRAMS"))
+OTHERS = 20.0  # seconds of the processor for one fault in the cases of other requirements
 QUICK = 3.0  # seconds of the processor: what takes longer does not run against faults of another requirement
 STATES = ("seen", "other", "justified", "open", "survived")
 KINDS = ("boundary", "sign", "constant", "condition", "operator")
@@ -106,255 +99,49 @@ def faults_of(path, text):
     return out
 
 
-class Source:
-    """A file with all its faults, read when it is needed, compiled once: an object for each form in which the build
-    has it."""
-
-    def __init__(self, path, index):
-        self.path, self.base = path, index * PER_FILE
-        self.lock = threading.RLock()
-        self.objects = None
-        self.read = False
-        self.of_name = {}
-
-    def take(self):
-        with self.lock:
-            if self.read:
-                return self
-            with open(self.path, encoding="utf-8") as file:
-                self.text = file.read()
-            self.places = faults_of(self.path, self.text)
-            self.faults = [m for place in self.places for m in place[4]][:PER_FILE - 1]
-            for number, m in enumerate(self.faults, 1):
-                m.number = number
-                self.of_name.setdefault(m.name, []).append(m)
-            self.read = True
-            return self
-
-    def named(self, name):
-        return self.take().of_name.get(name, [])
-
-    def in_program(self):
-        return self.path.startswith("tools/bedplate/")
-
-    def written(self, chosen):
-        return mutate.written(self.text, self.places, chosen)
-
-    def compiled(self, commands, newest):
-        """{object of the build: the same with faults}; faults that are no C are taken out."""
-        with self.take().lock:
-            if self.objects is None:
-                self.objects = {}
-                chosen = {m.number for m in self.faults}
-                for to, command in commands.get(self.path, {}).items():
-                    self.objects[to], chosen = self.compile_one(to, command, newest, chosen)
-                self.faults = [m for m in self.faults if m.number in chosen]
-            return self.objects
-
-    def compile_one(self, to, command, newest, chosen):
-        source = f"{OUT}/src/{self.path}"
-        target = f"{OUT}/obj/{os.path.relpath(to, BUILD).replace('/', '_')}"
-        os.makedirs(os.path.dirname(source), exist_ok=True)
-        words = [w for w in shlex.split(command) if w not in ("-Werror", "-MMD", "-MP", "-pedantic", "-g")]
-        words[words.index("-c") + 1] = source
-        words[words.index("-o") + 1] = target
-        words += ["-w", "-include", "tests/assurance/mutant_chosen.h", f"-DBP_MUTANT_BASE={self.base}"]
-        slow = self.path.startswith(("core/ops/", "device/host/"))
-        words = [("-O1" if slow else "-O0") if w == "-O2" else w for w in words]
-        key = hashlib.sha256(f"{self.text} {words} {newest} {len(chosen)}".encode()).hexdigest()
-        if os.path.exists(target) and os.path.exists(f"{target}.key"):
-            with open(f"{target}.key", encoding="utf-8") as file:
-                kept = json.load(file)
-            if kept["key"] == key:
-                self.write(source, set(kept["chosen"]))
-                return target, set(kept["chosen"])
-        while True:
-            self.write(source, chosen)
-            done = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False)
-            if done.returncode == 0:
-                with open(f"{target}.key", "w", encoding="utf-8") as file:
-                    json.dump({"key": key, "chosen": sorted(chosen)}, file)
-                return target, chosen
-            bad = {int(n) - 1000000 for n in re.findall(r":(10\d{5}):\d+: error", done.stderr)} & chosen
-            if not bad:
-                raise RuntimeError(f"{self.path}: does not compile with faults:\n{done.stderr[:2000]}")
-            chosen = chosen - bad
-
-    def write(self, source, chosen):
-        text = self.written(chosen)
-        if os.path.exists(source):
-            with open(source, encoding="utf-8") as file:
-                if file.read() == text:
-                    return
-        with open(source, "w", encoding="utf-8") as file:
-            file.write(text)
-
-
-class Evidence:
-    """The cases of one program, or one script, that cite a requirement."""
-
-    def __init__(self, path, cases, folder):
-        self.path, self.cases, self.folder = path, cases, folder
-        self.script = path.endswith(".sh")
-        self.seconds, self.waits, self.reached, self.why = 0.0, 0.0, b"", ""
-        name = path.rsplit(".", 1)[0].replace("/", "_")
-        self.program = f"{folder}/{name}"
-        self.build = f"{folder}/build" if self.script else BUILD
-        self.command = ["bash", path] if self.script else [self.program]
-
-    def run(self, number, limit, wait, trace=""):
-        """(exit code, seconds of the processor, by the clock)."""
-        environment = dict(os.environ, BP_TEST_SHORT="1", BP_MUTANT=str(number), BUILD=self.build)
-        if self.cases and "" not in self.cases:
-            environment["BP_MUTANT_CASES"] = ",".join(sorted(self.cases))
-        if trace:
-            environment["BP_MUTANT_TRACE"] = trace
-        with tempfile.TemporaryDirectory(dir=OUT, ignore_cleanup_errors=True) as folder:
-            environment["TMPDIR"] = os.path.abspath(folder)
-            begun = time.monotonic()
-            run = subprocess.Popen(["timeout", "-k", "1", str(wait), "prlimit", f"--cpu={limit}", *self.command],
-                                   env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL)
-            _, status, usage = os.wait4(run.pid, 0)
-            run.returncode = os.waitstatus_to_exitcode(status)
-            return run.returncode, usage.ru_utime + usage.ru_stime, time.monotonic() - begun
-
-    def trace(self):
-        """One run without a fault: how long it takes and which faults it passes."""
-        with tempfile.NamedTemporaryFile(dir=OUT) as file:
-            file.truncate(TOTAL)
-            code, self.seconds, self.waits = self.run(0, SLOW, 20 * SLOW, os.path.abspath(file.name))
-            self.reached = file.read()
-        if code != 0:
-            self.why = "skips" if code == 77 else f"takes more than {SLOW} s" if code in mutate.OVERDUE else \
-                f"fails without a fault, {code}"
-        return not self.why
-
-    def sees(self, fault, number):
-        if not self.reached[number]:
-            return ""
-        code, _, _ = self.run(number, 2 + int(4 * self.seconds), max(60, int(20 * self.waits)))
-        return "" if code in (0, 77) else self.path + (" (time)" if code in mutate.OVERDUE else "")
-
-
 class Bench:
-    """What all requirements share: sources, commands of the build, what became of it."""
+    """What all requirements share: sources, and programs with their faults."""
 
     def __init__(self):
-        os.makedirs(f"{OUT}/obj", exist_ok=True)
         self.requirements, _, problems = tracing.load()
         if problems:
             sys.exit("\n".join(problems))
         named = sorted({f for r in self.requirements for f in r.files if f.endswith(".c")})
-        self.sources = {f: Source(f, i) for i, f in enumerate(named) if not f.startswith("tools/ptxvm/")}
+        self.sources = {f: programs.Source(f, i, faults_of) for i, f in enumerate(named) if not f.startswith("tools/ptxvm/")}
         self.of_file = {f: [r for r in self.requirements if f in r.files] for f in self.sources}
-        self.ready, self.locks, self.guard = {}, {}, threading.Lock()
+        self.guard = threading.Lock()
+        self.programs = programs.Programs(self.sources)
 
     def number(self, fault):
         return self.sources[fault.path].base + fault.number
 
-    def build(self):
-        """Reads how the build compiles each file; takes the youngest of the headers as their state."""
-        made = subprocess.run(["make", "-nB", "V=1", f"BUILD={BUILD}", "objects"], capture_output=True, text=True, check=False,
-                              env={k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))})
-        self.commands = {}
-        for line in made.stdout.split("\n"):
-            found = re.search(r" -c (\S+\.c) -o (\S+)", line)
-            if found:
-                self.commands.setdefault(found[1], {})[found[2]] = line.strip()
-        self.newest = max((os.path.getmtime(h) for h in mutate.HEADERS), default=0)
-        for name, extra in (("mutant_chosen", []), ("mutant_cases", [])):
-            subprocess.run(["gcc", "-O1", "-D_DEFAULT_SOURCE", "-I.", *extra, "-c", f"tests/assurance/{name}.c",
-                            "-o", f"{OUT}/obj/{name}.o"], check=True)
-        self.support = [to for path, all_of in self.commands.items() for to in all_of
-                        if re.match(r"tests/fixtures/(formats/|kernels/|plans/)?\w+\.c$", path)]
-        self.program = [to for path, all_of in self.commands.items() for to in all_of
-                        if path.startswith("tools/bedplate/")] + [f"{BUILD}/source_digest.o"]
-
-    def link(self, what, objects, libraries):
-        words = ["gcc", *objects, f"{OUT}/obj/mutant_chosen.o", f"{BUILD}/objects.a", *libraries, "-s", *LINKER, "-o", what]
-        done = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False)
-        return done.returncode == 0 or done.stderr.strip().split("\n")[0][:200]
-
     def evidence(self, requirement, scripts=False):
-        """The programs of a requirement, or its scripts, linked with its faults and traced; made once."""
-        key = requirement.name, scripts
-        with self.guard:
-            lock = self.locks.setdefault(key, threading.Lock())
-        with lock:
-            if key not in self.ready:
-                self.ready[key] = self.prepare(requirement, scripts)
-            return self.ready[key]
-
-    def prepare(self, requirement, scripts):
-        cases = {}
-        for tag in requirement.evidence:
-            if re.match(r"tests/cli/.*\.sh$" if scripts else r"tests/(unit|golden|fault|house)/.*\.c$", tag.path):
-                cases.setdefault(tag.path, set()).add("" if scripts else tag.case)
-        if not cases or (scripts and PROGRAMS):
+        """The cases of programs that cite a requirement, or its scripts, traced; the quick first."""
+        pattern = r"tests/cli/.*\.sh$" if scripts else r"tests/(unit|golden|fault|house)/.*\.c$"
+        if scripts and PROGRAMS:
             return []
-        folder = f"{OUT}/bin/{requirement.name}"
-        os.makedirs(folder, exist_ok=True)
-        objects = {}
-        for path in requirement.files:
-            if path in self.sources:
-                objects.update(self.sources[path].compiled(self.commands, self.newest))
-        out = []
-        for path, of in sorted(cases.items()):
-            evidence = Evidence(path, of, folder)
-            made = self.make_script(evidence, objects) if evidence.script else self.make_test(evidence, objects, requirement)
-            if made is not True:
-                evidence.why = f"cannot be linked: {made}"
-            else:
-                evidence.trace()
-            out.append(evidence)
-        return sorted(out, key=lambda e: e.seconds)
-
-    def make_script(self, evidence, objects):
-        os.makedirs(evidence.build, exist_ok=True)
-        for name in os.listdir(BUILD):
-            if name != "bedplate" and not os.path.lexists(f"{evidence.build}/{name}"):
-                os.symlink(os.path.abspath(f"{BUILD}/{name}"), f"{evidence.build}/{name}")
-        own = [objects.get(to, to) for to in self.program]
-        library = [now for to, now in objects.items() if to not in self.program]
-        return self.link(f"{evidence.build}/bedplate", own + library, mutate.LIBS[:6])
-
-    def make_test(self, evidence, objects, requirement):
-        """A test that includes a file of the program gets the one with faults."""
-        library = [now for to, now in objects.items() if to not in self.program]
-        own = f"{BUILD}/{evidence.path[:-2]}.o"
-        with open(evidence.path, encoding="utf-8") as file:
-            included = [f for f in re.findall(r'#include "([^"]*\.c)"', file.read()) if f in requirement.files and f in self.sources]
-        if included:
-            command = shlex.split(self.commands[evidence.path][own])
-            for path in included:
-                inside = f"{evidence.folder}/src/{path}"
-                os.makedirs(os.path.dirname(inside), exist_ok=True)
-                source = self.sources[path]
-                with open(inside, "w", encoding="utf-8") as file:
-                    text = source.written({m.number for m in source.faults})
-                    file.write(f"#undef BP_MUTANT_BASE\n#define BP_MUTANT_BASE {source.base}\n#line 1\n{text}")
-            own = f"{evidence.program}.o"
-            command[command.index("-o") + 1] = own
-            words = [w for w in command if w not in ("-Werror", "-MMD", "-MP")] + ["-w", "-include", "tests/assurance/mutant_chosen.h"]
-            words.insert(1, f"-I{evidence.folder}/src")
-            done = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False)
-            if done.returncode != 0:
-                return done.stderr.strip().split("\n")[0][:200]
-        return self.link(evidence.program, [own, *self.support, *library, f"{OUT}/obj/mutant_cases.o"],
-                         [*mutate.LIBS, "-Wl,--wrap=_cmocka_run_group_tests"])
+        cited = sorted({(tag.path, "" if scripts else tag.case) for tag in requirement.evidence if re.match(pattern, tag.path)})
+        hot = self.programs.hot_of(requirement)
+        return sorted((self.programs.traced(path, case, hot) for path, case in cited), key=lambda e: e.seconds)
 
     def seen(self, fault, evidence):
-        return next((by for by in (e.sees(fault, self.number(fault)) for e in evidence) if by), "")
+        return next((by for by in (e.sees(self.number(fault)) for e in evidence) if by), "")
 
     def others(self, fault, requirement):
         """The first requirement that names the fault's file too and whose cases see it."""
+        spent, tried = 0.0, set()
         for other in self.of_file[fault.path]:
             if other is requirement:
                 continue
-            for evidence in self.evidence(other):
-                if not evidence.why and evidence.seconds < QUICK and evidence.sees(fault, self.number(fault)):
+            for e in self.evidence(other):
+                if e.why or e.seconds > QUICK or not e.reached[self.number(fault)] or e in tried:
+                    continue
+                tried.add(e)
+                if e.sees(self.number(fault)):
                     return other.name
+                spent += e.seconds
+                if spent > OTHERS:
+                    return ""
         return ""
 
 
@@ -429,8 +216,9 @@ def draw(requirement, candidates, count):
 
 class Outcome:
     def __init__(self, requirement):
-        self.name, self.lines, self.failed, self.why = requirement.name, [], [], ""
+        self.name, self.requirement, self.lines, self.why = requirement.name, requirement, [], ""
         self.counts = dict.fromkeys(STATES, 0)
+        self.unseen = []  # faults that no case of it sees, until those of others have been tried
 
     def note(self, state, fault, by):
         self.counts[state] += 1
@@ -447,6 +235,7 @@ def judge(bench, requirement, listed, excused):
     # Scripts take long: they run where there is no program, or none of them sees a fault.
     every = bench.evidence(requirement)
     good = [e for e in every if not e.why]
+    by_scripts = not good
     if not good:
         every = every + bench.evidence(requirement, True)
         good = [e for e in every if not e.why]
@@ -458,13 +247,22 @@ def judge(bench, requirement, listed, excused):
     wanted = [(faults[f], kind, why) for f, kind, why, _ in listed if f in faults]
     have = {f for f, _, _, _ in listed}
     reached = [m for m in faults.values() if m.name not in have and len(m.old) <= LENGTH and any(e.reached[bench.number(m)] for e in good)]
-    each = sum(e.seconds for e in good) + 0.05
-    fresh = draw(requirement, reached, min(EACH, max(1, int(SPENT / each))))
+    # A fault that none sees runs all the cases that pass it: those where that is short are drawn first.
+    cost = {m.name: 0.05 + sum(e.seconds for e in good if e.reached[bench.number(m)]) for m in reached}
+    quick = [m for m in reached if cost[m.name] <= SPENT / EACH]
+    count = EACH if quick else max(1, int(SPENT / min(cost.values()))) if cost else 0
+    reached = quick or reached
+    # For what they do not see others are drawn, up to as many again.
+    fresh = [(m, "", "") for m in draw(requirement, reached, 2 * count)]
     if not reached and not wanted:
         out.why = "its cases run nothing in which a fault can be planted"
-    for fault, kind, why in wanted + [(m, "", "") for m in fresh]:
+    for fault, kind, why in wanted + fresh:
+        if (fault, kind, why) in fresh:
+            if count == 0:
+                break
+            count -= 1
         by = bench.seen(fault, good)
-        if not by and not kind and not good[0].script:
+        if not by and not kind and not by_scripts:
             by = bench.seen(fault, [e for e in bench.evidence(requirement, True) if not e.why])
         reason = f"{kind}: {why}" if kind else excused.get(fault.name, "")
         if by and kind:
@@ -474,9 +272,17 @@ def judge(bench, requirement, listed, excused):
         elif reason:
             out.note("open" if kind == "open" else "justified", fault, reason)
         else:
-            other = bench.others(fault, requirement)
-            out.note("other" if other else "survived", fault, other)
+            out.unseen.append(fault)
+            count += (fault, kind, why) in fresh
     return out
+
+
+def look_elsewhere(bench, out):
+    """What the cases of a requirement have not seen meets those of others that name its file."""
+    for fault in out.unseen:
+        other = bench.others(fault, out.requirement)
+        out.note("other" if other else "survived", fault, other)
+    out.unseen = []
 
 
 def keep(bench, lists):
@@ -510,7 +316,7 @@ def save(outcomes):
         with open(path, encoding="utf-8") as file:
             kept = json.load(file)
     for o in outcomes:
-        kept[o.name] = {"counts": o.counts, "why": o.why, "lines": o.lines, "seed": SEED}
+        kept[o.name] = {"counts": o.counts, "why": o.why, "lines": o.lines + [f"unseen {m.what} {m.name}" for m in o.unseen], "seed": SEED}
     with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump(kept, file, indent=1)
     os.replace(path + ".new", path)
@@ -569,8 +375,11 @@ def main():
     else:
         chosen.sort(key=lambda r: hashlib.sha256(f"{SEED} {r.name}".encode()).digest())
     excused = mutate.listed()
-    bench.build()
+    bench.programs.build()
     begun = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+        bench.programs.compile(sorted({f for r in chosen for f in r.files}), pool)
+    print(f"compiled after {time.monotonic() - begun:.0f} s", flush=True)
 
     def one(requirement):
         if time.monotonic() - begun > 60 * MINUTES:
@@ -581,16 +390,28 @@ def main():
             out = Outcome(requirement)
             out.why = str(error)
             out.counts["survived"] += 1
-        print(f"{out.name}: " + (out.why or ", ".join(f"{n} {what}" for what, n in out.counts.items() if n)), flush=True)
+        tell(out)
+        return out
+
+    def tell(out):
+        print(f"{out.name}: " + (out.why or ", ".join(f"{n} {what}" for what, n in [*out.counts.items(), ("unseen", len(out.unseen))] if n)),
+              flush=True)
         for line in out.lines:
             if line.startswith("survived"):
                 print(f"  {line}", flush=True)
         with bench.guard:
             save([out])
-        return out
+
+    def again(out):
+        look_elsewhere(bench, out)
+        tell(out)
 
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
         outcomes = list(pool.map(one, chosen))
+        print(f"looking elsewhere after {time.monotonic() - begun:.0f} s", flush=True)
+        list(pool.map(again, [o for o in outcomes if o and o.unseen]))
+    bench.programs.stop()
+    problems += [s.why for s in bench.sources.values() if s.why]
     late = [r.name for r, o in zip(chosen, outcomes) if o is None]
     outcomes = [o for o in outcomes if o]
     return report(outcomes, late, problems)

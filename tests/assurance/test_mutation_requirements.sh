@@ -22,12 +22,15 @@ count $? "every line of tests/assurance/faults and mutation.survivors is in the 
 
 tree=$work/tree
 mkdir -p "$tree"/{core,tests/unit/core,tests/assurance/requirements,build/release/{core,tests/unit/core}}
-cp tests/assurance/{mutate,mutate_requirements,tracing}.py tests/assurance/mutant_* "$tree/tests/assurance"
+cp tests/assurance/{mutate,mutate_programs,mutate_requirements,tracing}.py tests/assurance/mutant_* "$tree/tests/assurance"
+cp tests/suite.{h,sh} "$tree/tests"
 echo '# none' >"$tree/tests/assurance/mutation.survivors"
 cat >"$tree/core/sum.c" <<'C'
+#define SUM_TRY(wrong) do { if (wrong) { return -1; } } while (0) /* a statement, which no expression can have in it */
 int sum_within(int a, int b, int most);
 int sum_within(int a, int b, int most)
 {
+    SUM_TRY(most < 0);
     int sum = a + b;
     if (sum > most) {
         return most;

@@ -117,6 +117,34 @@ static void test_checkpoint_slots(void **state)
     }
 }
 
+/* Forward keeps what goes into the stages that are listed, and no other; the stages of the whole
+ * chain are meant, also where the first ones are frozen. */
+/* verifies compile-2.20c3 */
+static void test_a_list_keeps_its_stages(void **state)
+{
+    (void)state;
+    const uint32_t list[] = {5, 9};
+    const bp_policy policy = {.kind = BP_POLICY_LIST, .list = list, .list_count = 2};
+    uint32_t variants[14];
+    for (uint32_t s = 0; s < 14; s++) {
+        variants[s] = 2;
+    }
+    for (uint32_t first = 0; first < 4; first++) {
+        bp_action actions[ACTIONS_MAX];
+        uint32_t count = 0;
+        uint32_t kept = 0;
+        assert_int_equal(
+            bp_schedule_generate(&policy, 14, first, variants, actions, ACTIONS_MAX, &count),
+            BP_OK);
+        for (uint32_t i = 0; i < count; i++) {
+            if (actions[i].checkpoint && actions[i].stage >= first) {
+                assert_int_equal(actions[i].stage + 1, list[kept++]);
+            }
+        }
+        assert_int_equal(kept, 2);
+    }
+}
+
 /* verifies compile-2.20c3 */
 static void test_nonsense_is_refused(void **state)
 {
@@ -152,6 +180,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_policy_is_legal),
         cmocka_unit_test(test_checkpoint_slots),
+        cmocka_unit_test(test_a_list_keeps_its_stages),
         cmocka_unit_test(test_nonsense_is_refused),
         cmocka_unit_test(test_names),
     };
