@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The main of a test program with planted faults (mutate_programs.py), in the place of tests/suite.c:
- * it runs a case in a process of its own, with a fault or without, each time that a line asks for it.
+/* The main of a test program with planted faults (mutate_programs.py), in the place of
+ * tests/suite.c: it runs a case in a process of its own, with a fault or without, each time that a
+ * line asks for it.
  *
  *   TEST CASE FAULT SECONDS WAIT   asked: seconds of the processor, and by the clock
  *   STATUS SECONDS WAITED          answered: exit code, 128 and the signal, or 124 (by the clock)

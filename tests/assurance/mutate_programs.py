@@ -285,7 +285,9 @@ class Programs:
     def build(self):
         """Reads how the build compiles each file; takes the youngest of the headers as their state."""
         os.makedirs(f"{OUT}/obj", exist_ok=True)
-        os.makedirs(f"{OUT}/bin", exist_ok=True)
+        os.makedirs(f"{OUT}/bin/tests", exist_ok=True)
+        if not os.path.lexists(f"{OUT}/bin/ptxvm"):
+            os.symlink(os.path.abspath(f"{BUILD}/ptxvm"), f"{OUT}/bin/ptxvm")
         made = subprocess.run(["make", "-nB", "V=1", f"BUILD={BUILD}", "objects"], capture_output=True, text=True, check=False,
                               env={k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))})
         self.commands = {}
@@ -398,7 +400,7 @@ class Programs:
         return own
 
     def make_suite(self, name, objects, alone, hot):
-        path = f"{OUT}/bin/{self.folder(hot)}.{name}"
+        path = f"{OUT}/bin/tests/{self.folder(hot)}.{name}"  # tests look for ptxvm beside tests/
         parts = f"{path}.parts"
         if alone:
             # What it defines may stand for what others call: its names stay.

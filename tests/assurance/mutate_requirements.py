@@ -6,8 +6,8 @@ cases that cite it see them.
 The code of a requirement is what its cases run in the files that it names with `in`. Faults are those of mutate.py in
 operators, constants and conditions, and conditions that are dropped. Each requirement has a list of its own in
 tests/assurance/faults; besides, EACH new ones are drawn for it by SEED, which is the date where none is given: some
-of each kind. Only the cases that cite the requirement run; where there are none, or none sees a fault, the scripts of tests/cli
-that cite it do.
+of each kind. Only the cases that cite the requirement run; where there are none, or none passes or sees a fault, the
+scripts of tests/cli that cite it do.
 
 A fault is seen by these cases, or by those of another requirement that names the file (its line is that one's), or
 justified by a line of the list or of mutation.survivors, or listed as open, where a case has yet to be written; any
@@ -218,7 +218,7 @@ class Outcome:
     def __init__(self, requirement):
         self.name, self.requirement, self.lines, self.why = requirement.name, requirement, [], ""
         self.counts = dict.fromkeys(STATES, 0)
-        self.unseen = []  # faults that no case of it sees, until those of others have been tried
+        self.unseen = []  # faults that no case of it sees, until those of others have been tried, and why they are open
 
     def note(self, state, fault, by):
         self.counts[state] += 1
@@ -232,25 +232,24 @@ def judge(bench, requirement, listed, excused):
     if not own:
         out.why = "names no file of C"
         return out
-    # Scripts take long: they run where there is no program, or none of them sees a fault.
+    # Scripts take long: they run where there is no program, or none of them passes or sees a fault.
+    faults = {m.name: m for s in own for m in s.faults if len(s.named(m.name)) == 1}
     every = bench.evidence(requirement)
-    good = [e for e in every if not e.why]
-    by_scripts = not good
-    if not good:
+    by_scripts = not any(e.reached[bench.number(m)] for e in every if not e.why for m in faults.values())
+    if by_scripts:
         every = every + bench.evidence(requirement, True)
-        good = [e for e in every if not e.why]
+    good = [e for e in every if not e.why]
     out.lines += [f"left out {e.path}: {e.why}" for e in every if e.why]
     if not good:
         out.why = "no case that can run with faults: " + "; ".join(f"{e.path} {e.why}" for e in every)
         return out
-    faults = {m.name: m for s in own for m in s.faults if len(s.named(m.name)) == 1}
     wanted = [(faults[f], kind, why) for f, kind, why, _ in listed if f in faults]
     have = {f for f, _, _, _ in listed}
     reached = [m for m in faults.values() if m.name not in have and len(m.old) <= LENGTH and any(e.reached[bench.number(m)] for e in good)]
     # A fault that none sees runs all the cases that pass it: those where that is short are drawn first.
     cost = {m.name: 0.05 + sum(e.seconds for e in good if e.reached[bench.number(m)]) for m in reached}
-    quick = [m for m in reached if cost[m.name] <= SPENT / EACH]
-    count = EACH if quick else max(1, int(SPENT / min(cost.values()))) if cost else 0
+    quick = [m for m in reached if cost[m.name] <= SPENT / max(EACH, 1)]
+    count = EACH if quick or not cost else min(EACH, max(1, int(SPENT / min(cost.values()))))
     reached = quick or reached
     # For what they do not see others are drawn, up to as many again.
     fresh = [(m, "", "") for m in draw(requirement, reached, 2 * count)]
@@ -269,43 +268,53 @@ def judge(bench, requirement, listed, excused):
             out.note("survived", fault, f"is not to be seen, and {by} sees it: take the reason out")
         elif by:
             out.note("seen", fault, by)
-        elif reason:
-            out.note("open" if kind == "open" else "justified", fault, reason)
+        elif reason and kind != "open":
+            out.note("justified", fault, reason)
         else:
-            out.unseen.append(fault)
+            out.unseen.append((fault, reason))
             count += (fault, kind, why) in fresh
     return out
 
 
 def look_elsewhere(bench, out):
     """What the cases of a requirement have not seen meets those of others that name its file."""
-    for fault in out.unseen:
+    for fault, reason in out.unseen:
         other = bench.others(fault, out.requirement)
-        out.note("other" if other else "survived", fault, other)
+        out.note("other" if other else "open" if reason else "survived", fault, other or reason)
     out.unseen = []
 
 
 def keep(bench, lists):
-    """Puts what was drawn and seen behind what each requirement has; a file has a group's requirements in their order."""
+    """Puts what was drawn and not seen by others alone behind what each requirement has, and takes out what was open and
+    others have seen; a file has a group's requirements in their order."""
     os.makedirs(LISTS, exist_ok=True)
-    lines = {name: [f"{f} {k}: {w}" if k else f for f, k, w, _ in faults] for name, faults in lists.items()}
+    have = {name: {f: f"{f} {k}: {w}" if k else f for f, k, w, _ in faults} for name, faults in lists.items()}
+    open_ones = {(name, f) for name, faults in lists.items() for f, k, _, _ in faults if k == "open"}
     with open(f"{OUT}/outcomes.json", encoding="utf-8") as file:
         outcomes = json.load(file)
     for name, outcome in outcomes.items():
-        have = [f[0] for f in lists.get(name, [])]
         for line in outcome["lines"]:
-            found = re.match(r"(?:seen|survived) \w+ (\S+ `.*?` => `.*?`)", line)
-            if found and found[1] not in have and found[1].index("` => `") < 2 * LENGTH and found[1].split(":")[0] in bench.sources and len(bench.sources[found[1].split(":")[0]].named(found[1])) == 1:
-                lines.setdefault(name, []).append(found[1] + (" open: no case sees it" if line[1] == "u" else ""))
+            found = re.match(r"(seen|survived|unseen|other) \w+ (\S+ `.*?` => `.*?`)", line)
+            if not found:
+                continue
+            state, fault = found.groups()
+            source = bench.sources.get(fault.split(":")[0])
+            mine = have.setdefault(name, {})
+            if state == "other" and (name, fault) in open_ones:
+                del mine[fault]
+            if state != "other" and fault not in mine and fault.index("` => `") < 2 * LENGTH and source and len(source.named(fault)) == 1:
+                mine[fault] = fault + ("" if state == "seen" else " open: no case sees it" if state == "survived" else
+                                       " open: its cases do not see it, those of others have not met it")
     groups = {}
-    for name in lines:
-        groups.setdefault(name.rsplit("-", 1)[0], []).append(name)
+    for name, mine in have.items():
+        if mine:
+            groups.setdefault(name.rsplit("-", 1)[0], []).append(name)
     for group, names in groups.items():
         with open(f"{LISTS}/{group}.faults", "w", encoding="utf-8") as file:
             file.write(f"# Faults that the cases of {group}'s requirements must see (mutate_requirements.py).\n")
             for name in sorted(names, key=lambda n: int(n.rsplit("-", 1)[1])):
-                file.write(f"\nFAULTS {name}\n" + "".join(f"  {line}\n" for line in lines[name]))
-    print(f"{sum(map(len, lines.values()))} faults of {len(lines)} requirements")
+                file.write(f"\nFAULTS {name}\n" + "".join(f"  {line}\n" for line in have[name].values()))
+    print(f"{sum(map(len, have.values()))} faults of {sum(map(bool, have.values()))} requirements")
 
 
 def save(outcomes):
@@ -316,7 +325,7 @@ def save(outcomes):
         with open(path, encoding="utf-8") as file:
             kept = json.load(file)
     for o in outcomes:
-        kept[o.name] = {"counts": o.counts, "why": o.why, "lines": o.lines + [f"unseen {m.what} {m.name}" for m in o.unseen], "seed": SEED}
+        kept[o.name] = {"counts": o.counts, "why": o.why, "lines": o.lines + [f"unseen {m.what} {m.name}" for m, _ in o.unseen], "seed": SEED}
     with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump(kept, file, indent=1)
     os.replace(path + ".new", path)
@@ -326,27 +335,29 @@ def save(outcomes):
 def figures():
     with open(f"{OUT}/outcomes.json", encoding="utf-8") as file:
         kept = json.load(file)
-    # What survived and has got a line since counts as what that line has.
+    # What was not seen and has got a line since counts as what that line has.
     lists, groups = read_lists([]), {}
     for name, k in kept.items():
         reasons = {f: kind for f, kind, _, _ in lists.get(name, [])}
+        k["counts"]["unseen"] = 0
         for line in k["lines"]:
-            found = re.match(r"survived \w+ (\S+ `.*?` => `.*?`)$", line)
-            kind = reasons.get(found[1], "") if found else ""
+            found = re.match(r"(survived|unseen) \w+ (\S+ `.*?` => `.*?`)$", line)
+            kind = reasons.get(found[2], "") if found else ""
+            k["counts"]["unseen"] += bool(found) and found[1] == "unseen"
             if kind:
-                k["counts"]["survived"] -= 1
-                k["counts"]["open" if kind == "open" else "justified"] = k["counts"].get("open" if kind == "open" else "justified", 0) + 1
-        row = groups.setdefault(name.rsplit("-", 1)[0], dict.fromkeys(("n", "faults", "none") + STATES, 0))
+                k["counts"][found[1]] -= 1
+                k["counts"]["open" if kind == "open" else "justified"] += 1
+        row = groups.setdefault(name.rsplit("-", 1)[0], dict.fromkeys(("n", "faults", "none", "unseen") + STATES, 0))
         row["n"] += 1
-        row["none"] += bool(k["why"])
+        row["none"] += not sum(k["counts"].values())
         for what, count in k["counts"].items():
             row[what] += count
             row["faults"] += count
     total = {what: sum(row[what] for row in groups.values()) for what in next(iter(groups.values()))}
-    print("| requirements | of them without a fault | faults | seen by their cases | by another requirement's | justified | open | survivors |\n"
-          "|---|---|---|---|---|---|---|---|")
+    print("| requirements | of them without a fault | faults | seen by their cases | by another requirement's | justified | open | survivors | not by their cases, others not tried |\n"
+          "|---|---|---|---|---|---|---|---|---|")
     for name, row in [*sorted(groups.items()), ("all", total)]:
-        print(f"| {name} {row['n']} | {row['none']} | {row['faults']} | {row['seen']} | {row['other']} | {row['justified']} | {row['open']} | {row['survived']} |")
+        print(f"| {name} {row['n']} | " + " | ".join(str(row[what]) for what in ("none", "faults", *STATES, "unseen")) + " |")
 
 
 def main():

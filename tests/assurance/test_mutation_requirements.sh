@@ -125,6 +125,17 @@ plant sum-1 most-1
 [[ $report == *'sum-1 other sign core/sum.c:sum_within `a + b` => `a - b` most-1'* ]]
 count $? "a case that does not cite it does not count" "$report"
 
+# What is open is looked for in the cases of others too; `keep` takes it out where these see it, and adds what was drawn.
+printf '%s\n' 'FAULTS sum-1' '  core/sum.c:sum_within `a + b` => `a - b` open: yet to come' >"$list"
+plant sum-1 most-1
+[[ $report == *'sum-1 other sign core/sum.c:sum_within `a + b` => `a - b` most-1'* ]]
+count $? "what is open meets the cases of others" "$report"
+(cd "$tree" && python3 tests/assurance/mutate_requirements.py keep >/dev/null)
+lines=$(cat "$tree"/tests/assurance/faults/*.faults)
+[[ $lines != *'`a - b` open'* && $lines == *'FAULTS most-1'*'core/sum.c:sum_within `sum > most` => `false`'* ]]
+count $? "and is kept no more" "$lines"
+rm "$tree"/tests/assurance/faults/*.faults
+
 # verifies kit-6.36b8
 # refuses WORDS LINE..: such a list is refused.
 refuses() {

@@ -132,13 +132,26 @@ static void test_accumulation_sees_the_same_samples(void **state)
     bp_feed three = make_feed(2, 6, true);
     bp_group group = columns_of(T, ids, labels, NULL, NULL);
     int32_t first[6 * T];
+    int32_t targets[6 * T];
     assert_int_equal(bp_feed_init(&one, &error), BP_OK);
     assert_int_equal(bp_feed_init(&three, &error), BP_OK);
-    assert_int_equal(bp_feed_stage(&one, 7, &group, window), BP_OK);
-    memcpy(first, ids, sizeof first);
-    assert_int_equal(bp_feed_stage(&three, 7, &group, window), BP_OK);
-    assert_int_equal(group.micros, 3);
-    assert_memory_equal(first, ids, sizeof first);
+    for (uint64_t step = 0; step < one.steps_per_epoch; step++) {
+        uint64_t valid = 0;
+        assert_int_equal(bp_feed_stage(&one, step, &group, window), BP_OK);
+        memcpy(first, ids, sizeof first);
+        memcpy(targets, labels, sizeof targets);
+        for (uint32_t i = 0; i < group.samples * T; i++) {
+            valid += labels[i] >= 0 ? 1 : 0;
+        }
+        assert_int_equal(group.valid, valid); /* what the losses are divided by */
+        const uint64_t samples = group.samples;
+        assert_int_equal(bp_feed_stage(&three, step, &group, window), BP_OK);
+        assert_int_equal(group.micros, bp_size_ceil_div(samples, 2));
+        assert_int_equal(group.samples, samples);
+        assert_int_equal(group.valid, valid);
+        assert_memory_equal(first, ids, group.samples * T * sizeof *ids);
+        assert_memory_equal(targets, labels, group.samples * T * sizeof *labels);
+    }
 }
 
 static bp_status only_multiples_of_ten(bp_source *source, uint64_t first, uint32_t n,
@@ -230,7 +243,7 @@ static void test_examples_are_rows(void **state)
     assert_int_equal(ids[0] + ids[T] + ids[2 * T], 10 + 20 + 40);
 }
 
-/* verifies run-21.71ae */
+/* verifies run-21.71ae run-6.fa71 */
 static void test_labels_of_rows(void **state)
 {
     (void)state;

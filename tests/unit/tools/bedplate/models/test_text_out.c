@@ -111,6 +111,25 @@ static void the_best_is_the_least(void **state)
     assert_true(best.value == 1.5);
 }
 
+/* What gains the threshold and no more is the best, and yet patience goes on; what gains more
+ * begins it anew. Of scores the greater is the better. */
+/* verifies face-25.a06d */
+static void patience_asks_for_more_than_the_threshold(void **state)
+{
+    (void)state;
+    const best_rule by_half = {.greater = true, .threshold = 0.5};
+    best_state best = {.judged = 0};
+    assert_true(best_judge(&best, &by_half, 1, 1.0));
+    assert_int_equal(best.patience, 0);
+    assert_true(best_judge(&best, &by_half, 2, 1.5));
+    assert_int_equal(best.step, 2);
+    assert_int_equal(best.patience, 1);
+    assert_false(best_judge(&best, &by_half, 3, 1.25));
+    assert_int_equal(best.patience, 2);
+    assert_true(best_judge(&best, &by_half, 4, 2.25));
+    assert_int_equal(best.patience, 0);
+}
+
 /* verifies face-25.a06d */
 static void what_was_best_is_text(void **state)
 {
@@ -143,6 +162,7 @@ int main(void)
         cmocka_unit_test(text_is_cut_between_characters),
         cmocka_unit_test(a_tokenizer_leaves_special_tokens_out),
         cmocka_unit_test(the_best_is_the_least),
+        cmocka_unit_test(patience_asks_for_more_than_the_threshold),
         cmocka_unit_test(what_was_best_is_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

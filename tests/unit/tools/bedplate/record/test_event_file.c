@@ -101,6 +101,7 @@ static void as_tensorboard_writes(void **state)
 }
 
 /* Readers take files in the order of names: a clock that went back must not change it. */
+/* verifies alone-16.8ead */
 static void names_sort_whatever_the_clock(void **state)
 {
     const fixture *d = *state;
@@ -120,6 +121,7 @@ static void names_sort_whatever_the_clock(void **state)
     globfree(&names);
 }
 
+/* verifies alone-16.8ead */
 static void failures_are_counted(void **state)
 {
     const fixture *d = *state;

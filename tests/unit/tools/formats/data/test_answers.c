@@ -85,6 +85,29 @@ static void compare_line(fixture *d, char *line, uint64_t index)
     assert_int_equal(row.label >> 16 & 0xffff, last);
 }
 
+/* Whether questions may have no answer is what the data has. */
+/* verifies formats-22.c8a1 */
+static void each_question_has_an_answer(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"context\": \"a b c\", \"question\": \"a\", \"answers\": {\"text\": [\"b\"], "
+        "\"answer_start\": [2]}}\n";
+    fixture d;
+    fixture_begin(&d);
+    memory_store_put(&d.store, "a.jsonl", text, sizeof text - 1);
+    bp_data_file file = {.path = "a.jsonl"};
+    assert_int_equal(bp_data_open(&d.data, &d.store.store, &file, 1, BP_DATA_AUTO, &d.error),
+                     BP_OK);
+    bp_answers work = work_of(&d);
+    assert_int_equal(bp_answers_open(&work, &d.tokens), BP_OK);
+    assert_int_equal(work.questions, 1);
+    assert_int_equal(d.tokens.head.impossible, 0);
+    bp_tokens_close(&d.tokens);
+    bp_data_close(&d.data);
+    fixture_end(&d);
+}
+
 /* verifies formats-22.c8a1 */
 static void test_windows(void **state)
 {
@@ -314,9 +337,10 @@ static void test_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_windows), cmocka_unit_test(test_key),
-        cmocka_unit_test(test_beyond),  cmocka_unit_test(test_offsets),
-        cmocka_unit_test(test_scores),  cmocka_unit_test(test_room),
+        cmocka_unit_test(test_windows), cmocka_unit_test(each_question_has_an_answer),
+        cmocka_unit_test(test_key),     cmocka_unit_test(test_beyond),
+        cmocka_unit_test(test_offsets), cmocka_unit_test(test_scores),
+        cmocka_unit_test(test_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,6 +103,7 @@ static void formats_are_found_from_content(void **state)
     assert_int_equal(bp_content_format(HEAD("label\n")), BP_DATA_TEXT);
     assert_int_equal(bp_content_format(HEAD("a label, a text\n")), BP_DATA_TEXT);
     assert_int_equal(bp_content_format(HEAD("words\nlabel,text\n")), BP_DATA_TEXT);
+    assert_int_equal(bp_content_format(HEAD("words\na,label,b\n")), BP_DATA_TEXT);
     assert_int_equal(bp_content_format(HEAD("")), BP_DATA_TEXT);
     assert_int_equal(bp_content_format(HEAD("{")), BP_DATA_TEXT);
     assert_int_equal(bp_content_format(HEAD("{}")), BP_DATA_JSONL);
@@ -151,9 +152,10 @@ static void what_is_no_text_is_refused(void **state)
     assert_non_null(strstr(checked(text, sizeof text, BP_DATA_TEXT), "UTF-8"));
     assert_string_equal(checked("", 0, BP_DATA_TEXT), "");
     /* Bytes that begin nothing, and characters that are broken off. */
-    static const char *const wrong[] = {"\x80...",          "\xbf...",    "\xc1\x80..",
-                                        "\xf5\x80\x80\x80", "\xe4\xc3..", "\xe4\x7f..",
-                                        "\xe0\x9f..",       "\xf4\x90.."};
+    static const char *const wrong[] = {"\x80...",          "\xbf...",         "\xc1\x80..",
+                                        "\xf5\x80\x80\x80", "\xe4\xc3..",      "\xe4\x7f..",
+                                        "\xe0\x9f..",       "\xf4\x90..",      "\x80\x80..",
+                                        "\xed\xa0\x80.",    "\xf0\x8f\xbf\xbf"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         for (size_t k = 0; k < 400; k++) {
             text[k] = (unsigned char)wrong[i][k % 4];
@@ -161,6 +163,16 @@ static void what_is_no_text_is_refused(void **state)
         if (strstr(checked(text, 400, BP_DATA_TEXT), "UTF-8") == NULL) {
             fail_msg("%zu is taken", i);
         }
+    }
+    /* The first and last characters of each length, and those beside the surrogates. */
+    static const char *const right[] = {"\xc2\x80..",       "\xdf\xbf..",      "\xe0\xa0\x80.",
+                                        "\xed\x9f\xbf.",    "\xee\x80\x80.",   "\xef\xbf\xbf.",
+                                        "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"};
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        for (size_t k = 0; k < 400; k++) {
+            text[k] = (unsigned char)right[i][k % 4];
+        }
+        assert_string_equal(checked(text, 400, BP_DATA_TEXT), "");
     }
     assert_non_null(strstr(checked("PAR1", 4, BP_DATA_TEXT), "Parquet"));
     assert_non_null(strstr(checked("PAR1", 4, BP_DATA_JSONL), "Parquet"));
