@@ -96,8 +96,8 @@ static void test_every_rule_learns(void **state)
     }
 }
 
-/* A table that two stages share, by several micro-batches: rules over whole tensors too.
- * verifies optim-6.74aa */
+/* A table that two stages share, by several micro-batches: rules over whole tensors too. */
+/* verifies optim-6.74aa */
 static void test_released_shared_table(void **state)
 {
     (void)state;
