@@ -57,7 +57,7 @@ static int start_test(const char *name, int count, char **arguments)
 {
     for (size_t i = 0; i < suite_count; i++) {
         if (strcmp(suite_tests[i].name, name) == 0) {
-            return ((int (*)(int, char **))(void *)suite_tests[i].run)(count, arguments);
+            return ((int (*)(int, char **))(void (*)(void))suite_tests[i].run)(count, arguments);
         }
     }
     return BY_SIGNAL - 1;
