@@ -181,7 +181,7 @@ static double llama3_frequency(int64_t i, int64_t width)
 static void check_table(kernel_device *on, bool scaled, int64_t width, uint32_t start)
 {
     bp_rotary_table_scalars s = {
-        5, width, start > 0, scaled ? 500000.0 : 10000.0, scaled ? 8.0 : 0.0, 1.0, 4.0, 8192.0};
+        5, width, start > 0, scaled ? 500000.0 : 10000.0, scaled ? 8.0 : 0.0, 1.0, 4.0, 8192.0, 0};
     kernel_case c;
     kernel_case_init(&c, on->device, BP_KERNEL_rotary_table, &s, 1, 0);
     bp_step_block *step = AT(&c, rotary_table, step);
