@@ -41,7 +41,7 @@ static double attention_flops(const bp_attention_forward_scalars *s, double prod
 static double strip_flops(const bp_attention_strip_forward_scalars *s, double products)
 {
     const double sequence = (double)s->sequence, rows = (double)s->rows;
-    const double before = fmod((double)s->first, sequence);
+    const double before = s->sequence > 0 ? (double)(s->first % s->sequence) : 0.0;
     const double near = s->window > 0 ? (double)s->window : sequence;
     const double keys = before + rows > sequence ? 0.5 * sequence : before + 0.5 * rows;
     return 2.0 * products * rows * fmin(keys, near) * (double)s->head_width;

@@ -33,7 +33,9 @@ bytes=$((bytes - ptx))
 # within bytes, and what mends errors.
 # 98,000 bytes for towers of CLIP and SigLIP (21,000), FLAC and what Whisper's files say of texts (12,000), streams of rows (20,000),
 # frozen layers by lines and images in bytes (10,000), products of the portable form with FMA, names of other programs.
-most=5118000
+# 82,000 bytes for CLIP and SigLIP as one model (38,000), strips of queries in every form (17,000), rows trained alone, experts
+# read by use, products of adapters in one launch, JSON of scripts and units.
+most=5200000
 # That is what gcc 12 makes of it; gcc 14 makes 1.1 % more.
 readelf -p .comment "$program" | grep -q 'GCC: .* 12\.' || most=$((most * 51 / 50))
 [[ $bytes -lt $most ]] || bad+=$'\n'"$bytes bytes without symbols and PTX; must be under $most"
