@@ -74,6 +74,10 @@ struct bp_device {
     /* Products read weights in GGUF's blocks (core/ops/blocks.h). */
     bool blocks;
 
+    /* An op costs its launch: a small result that two ops would make again is kept for the second,
+     * though the arena may take its bytes more. */
+    bool launches;
+
     /* The least alignment of buffers that the forms asked for take: a pure function of the options,
      * so that a plan does not depend on the machine found. NULL: BP_ARENA_ALIGNMENT. */
     uint32_t (*alignment)(const bp_device_options *options);

@@ -141,6 +141,7 @@ bp_status bp_cuda_memory_read(void *context, bool with_share, bp_device_memory *
 
 const bp_device bp_device_cuda = {
     .name = "cuda",
+    .launches = true,
     .context_bytes = sizeof(cuda_context),
     .workspace = cuda_workspace,
     .supports = cuda_supports,

@@ -859,10 +859,11 @@ static bp_status pair_check(const bp_spec *spec, bp_error *error)
     const bp_range inputs[] = {
         {"max-source-length", spec->source, bp_vit_tokens(vision), bp_vit_tokens(vision)}};
     BP_TRY(bp_ranges_check(inputs, 1, "clip", error));
-    if (spec->optimizer != NULL && spec->batch < 2) {
+    const bool few = spec->evaluate && bp_spec_eval_batch(spec) < 2;
+    if (few || (spec->optimizer != NULL && spec->batch < 2)) {
         return bp_error_set(error, BP_ERR_USAGE, "clip",
                             "an image is compared with the texts of its micro-batch: at least two",
-                            "per-device-train-batch-size");
+                            few ? "per-device-eval-batch-size" : "per-device-train-batch-size");
     }
     return spec->working == BP_F32
                ? BP_OK

@@ -289,7 +289,8 @@ bp_ref bp_linear_backward_parameters(bp_builder *builder, const bp_linear *layer
                             bp_token_lane_at(builder, d_y, (uint64_t)pitch_of(layer)));
         bp_token_lane_end(builder, lane);
     }
-    return bp_token_lanes_count(builder) == 1 ? d_u : BP_ABSENT; /* else a lane's rows only */
+    const bool whole = bp_token_lanes_count(builder) == 1; /* else these are a lane's rows */
+    return whole && builder->spec->device->launches ? d_u : BP_ABSENT;
 }
 
 bool bp_linear_trains_reading(const bp_builder *builder, const bp_linear *layer)

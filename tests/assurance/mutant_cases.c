@@ -104,7 +104,7 @@ static void answer(FILE *to, const asked *what, char **arguments)
             code = OVERDUE;
             (void)kill(-child, SIGKILL);
         }
-        (void)nanosleep(&pause, NULL);
+        (void)nanosleep(&pause, NULL); /* no wait: between two looks */
         pause.tv_nsec += pause.tv_nsec < 10000000 ? pause.tv_nsec / 4 : 0;
     }
     (void)kill(-child, SIGKILL); /* what it has left running */

@@ -50,6 +50,15 @@ pages_vision() {
     done
 }
 
+# image_text NAME: a directory of a small whole CLIP; pictures/ and held-out/ have images and their texts.
+pages_image_text() {
+    mkdir -p "$1" pictures held-out
+    cp "$root"/tests/golden/image_text/*.json "$root/tests/golden/image_text/model.safetensors" "$1"
+    cp "$root"/tests/golden/image_text/{metadata.jsonl,pictures/0.ppm} held-out
+    cp -r "$root/tests/golden/image_text/pictures" held-out
+    for i in 1 2; do cp "$root/tests/golden/image_text/pictures/$i.ppm" pictures/$i.jpg; done # the reader goes by its bytes
+}
+
 # speech NAME: a directory of a small Whisper; speech/ has sounds and their texts.
 pages_speech() {
     mkdir -p "$1" speech/train speech/test
@@ -66,7 +75,7 @@ pages_fixture() {
     pages_language SmolLM2-135M && pages_language SmolLM2-135M-Instruct && pages_language SmolLM2-1.7B &&
         pages_encoder bert-base-uncased masked-lm my.txt && pages_encoder all-MiniLM-L6-v2 embedding made.jsonl &&
         pages_vision vit-base-patch16-224 vit &&
-        pages_vision clip-vit-base-patch32-model clip && pages_speech whisper-tiny-model || return
+        pages_vision clip-vit-base-patch32-model clip && pages_image_text openai-clip-vit-base-patch32 && pages_speech whisper-tiny-model || return
     "$program" export --model SmolLM2-135M-Instruct --to SmolLM2-135M-Instruct-F16.gguf --dtype fp16 >&2 || return
     rm made.jsonl
 }

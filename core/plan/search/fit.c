@@ -786,12 +786,16 @@ uint32_t bp_fit_example(const bp_spec *spec)
 uint32_t bp_fit_least_batch(const bp_spec *spec)
 {
     const uint32_t example = bp_fit_example(spec);
-    return spec->preference.kind == BP_PREFERENCE_KTO ? 2 * example : example;
+    const bool two = spec->preference.kind == BP_PREFERENCE_KTO || spec->model->compares;
+    return two ? 2 * example : example;
 }
 
 const char *bp_fit_batch_matters(const bp_spec *spec)
 {
     const bp_model *model = spec->model;
+    if (model->compares) {
+        return "an image is compared with the texts of its micro-batch";
+    }
     if (spec->preference.kind == BP_PREFERENCE_KTO) {
         return "kto's reference point is a mean over the micro-batch";
     }

@@ -68,7 +68,7 @@ typedef struct bp_fit {
 uint32_t bp_fit_sequence_chunk(const bp_spec *spec, uint32_t step);
 
 /* Sequences of a batch that belong together: two of a pair, all texts of a row of texts; else 1. Of
- * KTO a batch has two pairs at least, which it compares. */
+ * KTO a batch has two pairs at least, which it compares, and of images with their texts two. */
 uint32_t bp_fit_example(const bp_spec *spec);
 uint32_t bp_fit_least_batch(const bp_spec *spec);
 

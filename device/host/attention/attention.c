@@ -360,12 +360,12 @@ static void strip_backward(const bp_host_call *call, const strip_segment *segmen
     float *d_k = strip_keys(p->d_kv, segment, 2 * width * sizeof(float));
     head_gradient g = {.d_out = strip_from(p->d_out, segment, width * element),
                        .lse = strip_from(p->lse, segment, sizeof(float)),
-                       .d_q = work,
                        .d_k = d_k,
                        .d_v = d_k + width,
                        .key_pitch = 2 * width,
                        .delta = shape.delta};
     (void)range;
+    (void)work;
     for (uint64_t i = segment->begin; i < segment->end; i++) {
         for (uint64_t d = i * g.key_pitch; d < (i + 1) * g.key_pitch; d++) {
             d_k[d] += 0.0f; /* what the head before left, as in begin_head */
@@ -373,6 +373,7 @@ static void strip_backward(const bp_host_call *call, const strip_segment *segmen
     }
     for (uint64_t i = segment->begin; i < segment->end; i++) {
         g.out_place = i * width;
+        g.d_q = (float *)p->sums + (segment->row + i - segment->begin) * width;
         backward_row(&h, &g, i);
     }
 }

@@ -155,6 +155,7 @@ static void strip_cell(const bp_host_call *call, uint64_t block, uint64_t range,
             strip_backward(call, &segment, range, work);
         } else if (range == 0) {
             strip_clear(p->q, &segment, row);
+            strip_clear(p->sums, &segment, (uint64_t)s->head_width * sizeof(float));
         }
     }
 }

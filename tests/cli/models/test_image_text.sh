@@ -78,6 +78,26 @@ sed '2s/"caption": "[^"]*"/"label": 1/' "$work/rows.jsonl" >"$work/lacks.jsonl"
 expect 4 'an image or its text' eval --model $golden --data "$work/lacks.jsonl"
 head -1 "$work/rows.jsonl" >"$work/one.jsonl"
 expect 4 'two rows at least' train --model $golden --data "$work/one.jsonl" --output-dir "$work/one"
+expect 4 '--validation-split: .*a part has one row|a part has one row' train --model $golden --data $data --validation-split 0.1 --output-dir "$work/one"
+expect 2 '--per-device-eval-batch-size: .*at least two|at least two' eval --model $golden --data $data --per-device-eval-batch-size 1
+sed 's/"text"/"title"/; s/}/, "text": "of another"}/' $data >"$work/titles.jsonl"
+cp -r $golden/pictures "$work/pictures"
+run eval --model $golden --data $data --json
+right=$(json loss)
+run eval --model $golden --data "$work/titles.jsonl" --text-column title --json
+[[ $code -eq 0 && -n $right && $(json loss) == "$right" ]]
+check $? "--text-column names the texts" "$out$err"
+run eval --model $golden --data "$work/titles.jsonl" --json
+[[ $(json loss) != "$right" ]]
+check $? "which others would be without it" "$out$err"
+# A budget never makes micro-batches smaller, which would leave negatives out.
+run plan --model $golden --data $data --json
+least=$(json arena_bytes)
+run plan --model $golden --data $data --arena $((least * 2)) --json
+[[ $code -eq 0 && $(json arena_bytes) -le $((least * 2)) ]] && grep -q '"per_device_train_batch_size": *8\|"batch": *8' <<<"$out"
+check $? "a budget keeps the micro-batch" "$out$err"
+run plan --model $golden --data $data --arena $((least * 4)) --max-batch --json
+check $code "the largest micro-batch" "$out$err"
 expect 2 'at least two' train --model $golden --data $data --per-device-train-batch-size 1 --output-dir "$work/one"
 run eval --model $golden --data $data --max-seq-length 5
 [[ $code -eq 0 && $err == *'12 of 12 examples are longer'* ]]

@@ -277,9 +277,10 @@ done
 sed -i 's/"n_embd": 16/"n_embd": 64/' "$work/config.json"
 common[9]=2 # steps: what the first has moved there comes back in the second
 tier() { # OPTIONS..
-    local arena
+    local arena line=" $*"
     rm -rf "$work/tier"
-    run train "${common[@]}" --output-dir "$work/tier" --json --quiet "$@"
+    # shellcheck disable=SC2086
+    run train "${common[@]}" --output-dir "$work/tier" --json --quiet ${line% --offload-what *}
     plain=$(json state_digest) arena=$(json arena_bytes)
     rm -rf "$work/tier"
     run train "${common[@]}" --output-dir "$work/tier" --json --quiet --offload host:64MiB "$@"

@@ -135,6 +135,10 @@ every question-answering "$work/answers" asks.jsonl loss exact_match f1 HasAns_e
     --max-seq-length 24 --doc-stride 8 --task question-answering --version-2-with-negative
 every embedding tiny-bert scores.jsonl loss spearman_cosine pearson_cosine "${short[@]}" --task embedding
 every retrieval tiny-bert two.jsonl loss recall_at_1 recall_at_3 recall_at_5 recall_at_10 mrr_at_10 "${short[@]}" --task embedding
+ln -s "$PWD/tests/golden/image_text/pictures" "$work/pictures"
+cp tests/golden/image_text/metadata.jsonl "$work/metadata.jsonl"
+every image-text tests/golden/image_text metadata.jsonl loss recall_at_1 recall_at_3 recall_at_5 recall_at_10 mrr_at_10 \
+    image_recall_at_1 image_recall_at_5 image_recall_at_10 --
 pair=(loss rewards/margins rewards/chosen rewards/rejected logps/chosen logps/rejected)
 every dpo "$work/teacher" pairs.jsonl "${pair[@]}" rewards/accuracies -- --max-seq-length 16 --task dpo
 every orpo tiny pairs.jsonl "${pair[@]}" rewards/accuracies nll_loss -- --max-seq-length 16 --task orpo

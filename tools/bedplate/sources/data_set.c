@@ -577,6 +577,13 @@ static bp_status open_parts(data_set *set, session *s, double share)
 static bp_status check_targets(data_set *set, session *s)
 {
     const uint32_t mixed = set->mixture.count;
+    const bool alone = set->train->examples < 2 || (set->eval != NULL && set->eval->examples < 2);
+    if (model_sees(&s->spec.config) && alone) {
+        return bp_error_set(&s->error, BP_ERR_DATA, where,
+                            "images are compared with the texts of others: a part has one row",
+                            s->set->validation_split > 0 ? "--validation-split"
+                                                         : set->main.data.source.name);
+    }
     for (uint32_t i = 0; i < mixed; i++) {
         BP_TRY(data_check_targets(s, set->mixed[i]));
     }

@@ -117,9 +117,9 @@ bp_status bp_documents_table(bp_documents *documents, bp_data_reader *reader, ch
 bp_status bp_documents_spoken_table(bp_documents *documents, bp_data_reader *reader,
                                     char delimiter) BP_MUST_CHECK;
 
-/* Whether a column or key with this name is usual for files of speech, or, not `audio`, for their
- * texts. */
-bool bp_documents_spoken(bool audio, const char *name, size_t length);
+/* Whether a column or key with this name is usual for files of speech or images, or, not `audio`,
+ * for their texts; `said`: the name that those have; NULL: a usual one. */
+bool bp_documents_spoken(bool audio, const char *said, const char *name, size_t length);
 
 /* The value of a number that is whole, however it is written; false: it is not. */
 bool bp_documents_whole(const bp_number *number, int64_t *value);

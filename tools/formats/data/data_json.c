@@ -52,9 +52,11 @@ static bool data_json_named(const char *const *names, const char *name, size_t l
     return *names != NULL;
 }
 
-bool bp_documents_spoken(bool audio, const char *name, size_t length)
+bool bp_documents_spoken(bool audio, const char *said, const char *name, size_t length)
 {
-    return data_json_named(audio ? audio_names : spoken_names, name, length);
+    const char *const own[] = {said, NULL};
+    const char *const *texts = said != NULL ? own : spoken_names;
+    return data_json_named(audio ? audio_names : texts, name, length);
 }
 
 static bp_status data_json_fill(void *user, const unsigned char **bytes, size_t *count)
@@ -74,10 +76,11 @@ static field field_of(const line *l, const bp_json_event *key)
     if (l->documents->sources) {
         const bool hears = l->documents->hears;
         const char *const *from = hears ? audio_names : source_names;
-        const char *const *to = hears ? spoken_names : target_names;
-        return data_json_named(from, key->text, key->length) ? FIELD_PROMPT
-               : data_json_named(to, key->text, key->length) ? FIELD_COMPLETION
-                                                             : FIELDS;
+        const char *const said[] = {text, NULL};
+        const char *const *to = !hears ? target_names : text != NULL ? said : spoken_names;
+        return data_json_named(to, key->text, key->length)     ? FIELD_COMPLETION
+               : data_json_named(from, key->text, key->length) ? FIELD_PROMPT
+                                                               : FIELDS;
     }
     if (text != NULL && strlen(text) == key->length && memcmp(text, key->text, key->length) == 0) {
         return FIELD_TEXT;

@@ -19,7 +19,7 @@ typedef struct spoken {
 static bp_status spoken_name(spoken *t, const char *name, size_t length)
 {
     for (uint32_t i = 0; i < 2; i++) {
-        if (!bp_documents_spoken(i == 0, name, length)) {
+        if (!bp_documents_spoken(i == 0, t->documents->reading.text_column, name, length)) {
             continue;
         }
         if (t->column[i] != BP_NO_COLUMN) {

