@@ -18,7 +18,7 @@ enum { POPULATE_READ = 22 }; /* Linux 5.14; before, pages come as they are touch
  */
 #define OWN_BYTES    ((uint64_t)1120 << 10)
 #define STACK_BYTES  ((size_t)100 << 10)
-#define THREAD_BYTES ((uint64_t)14 << 10)
+#define THREAD_BYTES ((uint64_t)20 << 10)
 
 void process_plain_pages(bool plain)
 {

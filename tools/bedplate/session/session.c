@@ -906,8 +906,9 @@ uint64_t session_host_bytes(const session *s)
         run += s->run_tokenizer.bytes + data_answered_bytes();
     }
     run = run > alone ? run : alone;
-    return device_takes_memory(&s->spec) ? run + process_bytes(s->spec.device_options.threads)
-                                         : run;
+    const uint64_t own = process_bytes(s->spec.device_options.threads);
+    const uint64_t files = s->directory ? PROCESS_DIRECTORY_BYTES : 0;
+    return device_takes_memory(&s->spec) ? run + own + files : run;
 }
 
 uint64_t session_work_bytes(const session *s)
