@@ -305,7 +305,7 @@ static void chunk_leave(const block_run *run, const block_run *part, uint32_t in
     for (uint32_t v = 0; v < run->block->values; v++) {
         const bp_value *value = &run->block->value[v];
         if ((inputs & value_bit(v)) == 0 || !bp_ref_present(part->grad[v]) ||
-            part->grad[v].buffer == run->grad[v].buffer) {
+            !bp_ref_present(run->grad[v]) || part->grad[v].buffer == run->grad[v].buffer) {
             continue;
         }
         const bp_copy_scalars count = {.count = (int64_t)count_of(value)};

@@ -487,11 +487,12 @@ static bp_status measure_all(measure *m, bp_arena *memory, bp_chain_stage *stage
     return m->builder.status;
 }
 
-/* With a tape in 8 bits a set that is not named may take more rows than those that are: what the
- * one that keeps nothing takes, and an op and a buffer for each packed value that is unpacked. */
-static void add_unpacking(const bp_spec *spec, bp_graph_limits *rows)
+/* A set that is not named may take more rows than those that are: a buffer for each value that it
+ * keeps and that the set which keeps nothing lays into another's place, and with a tape in 8 bits
+ * an op and a buffer for each packed value that is unpacked. */
+static void add_kept(bp_graph_limits *rows)
 {
-    const uint32_t most = spec->tape == BP_TAPE_FP8 ? BP_TAPE_MAX : 0;
+    const uint32_t most = BP_TAPE_MAX;
     const uint32_t each = (uint32_t)(sizeof(bp_tape_unpack_operands) / sizeof(bp_ref));
     rows->buffers += most;
     rows->ops += most;
@@ -509,7 +510,7 @@ static bp_status count_rows(const bp_spec *spec, bp_arena *memory, bp_chain_stag
     bp_graph_count(&m.graph, error);
     BP_TRY(measure_all(&m, memory, stages));
     *rows = m.most;
-    add_unpacking(spec, rows);
+    add_kept(rows);
     return bp_arena_rewind(memory, mark);
 }
 

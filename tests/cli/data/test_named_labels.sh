@@ -62,6 +62,12 @@ run plan "${four[@]}" --json
 [[ $(json num_labels) == 4 && $(json arena_bytes) == "$right" ]]
 check $? "which plan counts" "$out$err"
 rm -rf "$work/x"
+judge=(train --task classification --max-seq-length 32 --per-device-train-batch-size 6 --max-steps 1 --quiet --json)
+run "${judge[@]}" --model tiny-llama --data "$work/rows.csv" --output-dir "$work/judge"
+run "${judge[@]}" --model "$work/judge" --data "$work/four.csv" --num-labels 4 --output-dir "$work/x"
+[[ $code -eq 0 && $(json num_labels) == 4 ]]
+check $? "a new head of a decoder" "$out$err"
+rm -rf "$work/x"
 run eval --model "$work/rows-csv" --data "$work/rows.csv" --num-labels 3 --json
 [[ $code -eq 0 && $(json accuracy) == 1 ]]
 check $? "as many classes as the model has" "$out$err"

@@ -281,4 +281,8 @@ expect 2 'layers' plan --model "$work/own"
 expect 2 'max-seq-length' train "${common[@]}" --data "$work/images.csv" --output-dir "$work/x" --max-seq-length 3
 expect 2 'fp32' train "${common[@]}" --data "$work/images.csv" --output-dir "$work/x" --bf16
 expect 2 'does not generate' generate --model tiny-cnn --prompt-ids 1
+# A search measures sets of kept values that no policy names: adapters of convolutions.
+for name in ds-cnn mobilenet-v1-0.25; do
+    expect 0 '"arena_bytes"' plan --model $name --lora-r 4 --max-steps 2 --gradient-checkpointing auto --arena 16000000 --json
+done
 finish

@@ -45,8 +45,9 @@ static bool is_allowed(unsigned allow, const bp_tensor_finding *finding)
     const bp_tensor_fault fault = finding->fault;
     char rest[BP_TENSOR_NAME_MAX];
     if (fault == BP_TENSOR_SHAPE && (allow & BP_ALLOW_NEW_HEAD) != 0 &&
-        bp_name_rewrite("classifier.*", "*", finding->tensor, rest, sizeof rest)) {
-        return true; /* an image model's, for other classes */
+        (bp_name_rewrite("classifier.*", "*", finding->tensor, rest, sizeof rest) ||
+         bp_name_rewrite("score.*", "*", finding->tensor, rest, sizeof rest))) {
+        return true; /* for other classes */
     }
     if (fault == BP_TENSOR_MISSING && (allow & BP_ALLOW_NEW_HEAD) != 0 &&
         is_of_head(finding->tensor)) {

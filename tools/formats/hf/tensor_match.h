@@ -25,9 +25,8 @@ const char *bp_tensor_fault_text(bp_tensor_fault fault);
 #define BP_ALLOW_MISSING    1u /* the parameter keeps what it has */
 #define BP_ALLOW_UNEXPECTED 2u
 #define BP_ALLOW_SHAPE      4u /* as if the tensor were missing */
-#define BP_ALLOW_NEW_HEAD                                                                          \
-    8u /* the tensors of a head for a task may be missing; those of an image                       \
-          model's (classifier.1) be of another shape */
+/* The tensors of a head for a task may be missing, and its classifier be of other classes. */
+#define BP_ALLOW_NEW_HEAD 8u
 
 /* One parameter of a model, and where it was found. */
 typedef struct bp_wanted {

@@ -131,7 +131,8 @@ static void the_configuration_sets_gpt2(void **state)
     GIVES(&d, "ac", BP_ENCODE_TEMPLATE, 258, 'c');
     GIVES(&d, " ac", BP_ENCODE_TEMPLATE, 258, 'c');
     put_quoted(&d, "tokenizer_config.json", "{'tokenizer_class':'BertTokenizer'}");
-    fixture_refused(&d, "of vocab.json with merges.txt only GPT2Tokenizer and CLIPTokenizer are implemented");
+    fixture_refused(
+        &d, "of vocab.json with merges.txt only GPT2Tokenizer and CLIPTokenizer are implemented");
     put_quoted(&d, "tokenizer_config.json", "{'tokenizer_class':'GPT2TokenizerFast'}");
     opens(&d);
     fixture_free(&d);
