@@ -246,6 +246,7 @@ static void check(const bp_attention_forward_scalars *s, const int32_t *starts, 
     }
 }
 
+/* The short form takes every third of shapes, strips and types. */
 /* verifies device-1.6909 */
 static void strips_have_the_bits_of_all_rows(void **unused)
 {
@@ -259,7 +260,9 @@ static void strips_have_the_bits_of_all_rows(void **unused)
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         for (size_t k = i % 2; k < sizeof strips / sizeof strips[0]; k += i < 4 ? 1 : 2) {
             for (int type = BP_F32; type <= BP_F16; type++) {
-                check(&shapes[i], NULL, (bp_dtype)type, strips[k]);
+                if (long_form() || (i + k + (size_t)type) % 3 == 0) {
+                    check(&shapes[i], NULL, (bp_dtype)type, strips[k]);
+                }
             }
         }
     }
@@ -275,7 +278,7 @@ static void diagonals_of_blocks_and_ranges(void **unused)
         {1, 4700, 1, 1, 2, 1, 0, 0.5, 0.0, 2400, 0.0},
         {2, 2400, 1, 1, 3, 1, 0, 0.5, 0.0, 0, 0.0},
     };
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+    for (size_t i = long_form() ? 0 : 1; i < sizeof shapes / sizeof shapes[0]; i++) {
         check(&shapes[i], NULL, i == 1 ? BP_F32 : BP_BF16, i == 0 ? 1100 : 2304);
     }
 }
@@ -293,8 +296,12 @@ static void strips_of_documents(void **unused)
         starts[i] = at < 33 ? 0 : at < 34 ? 33 : at < 647 ? 34 : -1;
     }
     for (int type = BP_F32; type <= BP_F16; type++) {
-        check(&s, starts, (bp_dtype)type, 13);
-        check(&s, starts, (bp_dtype)type, 400);
+        if (long_form() || type != BP_BF16) {
+            check(&s, starts, (bp_dtype)type, 13);
+        }
+        if (long_form() || type == BP_BF16) {
+            check(&s, starts, (bp_dtype)type, 400);
+        }
     }
     for (int i = 0; i < 5000; i++) {
         starts[i] = i < 1234 ? 0 : i < 4900 ? 1234 : -1;
