@@ -787,30 +787,30 @@ static void pair_stage_backward(bp_builder *builder, bp_stage_call *call, pair_p
     }
 }
 
-static void pair_forward(bp_builder *builder, bp_stage_call *call)
+/* Stages of images have the images' rows, all others those of texts. */
+static void pair_rows(bp_builder *builder, bp_stage_call *call,
+                      void (*stage)(bp_builder *, bp_stage_call *, pair_place))
 {
     const pair_place place = pair_place_of(&builder->spec->config, call->stage);
+    const bool sees = place <= PAIR_IMAGE_VECTOR;
     bp_vit_rows rows;
-    if (place <= PAIR_IMAGE_VECTOR) {
+    if (sees) {
         bp_vit_rows_begin(builder, &rows);
-        pair_stage_forward(builder, call, place);
-        bp_vit_rows_end(builder, &rows);
-    } else {
-        pair_stage_forward(builder, call, place);
     }
+    stage(builder, call, place);
+    if (sees) {
+        bp_vit_rows_end(builder, &rows);
+    }
+}
+
+static void pair_forward(bp_builder *builder, bp_stage_call *call)
+{
+    pair_rows(builder, call, pair_stage_forward);
 }
 
 static void pair_backward(bp_builder *builder, bp_stage_call *call)
 {
-    const pair_place place = pair_place_of(&builder->spec->config, call->stage);
-    bp_vit_rows rows;
-    if (place <= PAIR_IMAGE_VECTOR) {
-        bp_vit_rows_begin(builder, &rows);
-        pair_stage_backward(builder, call, place);
-        bp_vit_rows_end(builder, &rows);
-    } else {
-        pair_stage_backward(builder, call, place);
-    }
+    pair_rows(builder, call, pair_stage_backward);
 }
 
 static uint32_t pair_tapes(bp_builder *builder, const bp_stage_call *call,

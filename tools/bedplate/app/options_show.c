@@ -16,11 +16,6 @@ static bool is_meta(const option *which)
            which->offset == offsetof(settings, print_options);
 }
 
-static bool show_always(const settings *set)
-{
-    return set->command != 0;
-}
-
 static bool show_fits(const settings *set)
 {
     return set->arena != 0;
@@ -41,26 +36,26 @@ static bool show_hears(const settings *set)
  * data, or recalls a checkpoint's. A default on paper would be a choice of the user's. */
 static const struct {
     size_t offset;
-    bool (*open)(const settings *set); /* whether the run chooses */
+    bool (*open)(const settings *set); /* whether the run chooses; NULL: always */
 } left_open[] = {
-    {offsetof(settings, fp32), show_always},
+    {offsetof(settings, fp32), NULL},
     {offsetof(settings, checkpointing), show_fits},
     {offsetof(settings, batch), show_fits},
     {offsetof(settings, accumulation), show_fits},
     {offsetof(settings, loss_rows), show_fits},
     {offsetof(settings, learning_rate), show_task_open},
-    {offsetof(settings, minimum_rate), show_always},
-    {offsetof(settings, lora_dropout), show_always},
-    {offsetof(settings, virtual_ranks), show_always},
-    {offsetof(settings, virtual_sequence_ranks), show_always},
-    {offsetof(settings, shard_ahead), show_always},
-    {offsetof(settings, save_total_limit), show_always},
-    {offsetof(settings, time_limit), show_always},
-    {offsetof(settings, stop_when), show_always},
-    {offsetof(settings, on_usr1), show_always},
-    {offsetof(settings, storage_patience), show_always},
-    {offsetof(settings, reward_threshold), show_always},
-    {offsetof(settings, top_k), show_always},
+    {offsetof(settings, minimum_rate), NULL},
+    {offsetof(settings, lora_dropout), NULL},
+    {offsetof(settings, virtual_ranks), NULL},
+    {offsetof(settings, virtual_sequence_ranks), NULL},
+    {offsetof(settings, shard_ahead), NULL},
+    {offsetof(settings, save_total_limit), NULL},
+    {offsetof(settings, time_limit), NULL},
+    {offsetof(settings, stop_when), NULL},
+    {offsetof(settings, on_usr1), NULL},
+    {offsetof(settings, storage_patience), NULL},
+    {offsetof(settings, reward_threshold), NULL},
+    {offsetof(settings, top_k), NULL},
     {offsetof(settings, max_new_tokens), show_hears},
     {offsetof(settings, temperature), show_hears},
 };
@@ -69,7 +64,8 @@ static bool is_left_open(const option *which, const settings *set)
 {
     for (size_t i = 0; i < sizeof left_open / sizeof left_open[0]; i++) {
         if (which->offset == left_open[i].offset) {
-            return !set->given[option_index(which)] && left_open[i].open(set);
+            return !set->given[option_index(which)] &&
+                   (left_open[i].open == NULL || left_open[i].open(set));
         }
     }
     return false;

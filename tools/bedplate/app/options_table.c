@@ -307,9 +307,8 @@ static const option table[] = {
     {"freeze", OPTION_LIST, SHAPES, AT(freeze), 0, 0, NULL, "GLOB", true,
      "freezes parameters by name (*, ?, or @MODULE); may be repeated"},
     {"trainable", OPTION_LIST, SHAPES, AT(trainable), 0, 0, NULL, "GLOB[:FIRST-LAST]", true,
-     "trains parameters although --freeze or --lora-r freezes them (*, ?, or @MODULE), with rows "
-     "of "
-     "the first dimension these alone; may be repeated"},
+     "trains parameters although --freeze or --lora-r freezes them (*, ?, or @MODULE). With "
+     ":FIRST-LAST only these rows of their first dimension are trained. May be repeated"},
     {"param-override", OPTION_LIST, SHAPES, AT(overrides), 0, 0, NULL,
      "'GLOB: lr=F,weight_decay=F,optim_bits=4|8|32'", true,
      "sets options for some parameters; may be repeated, and the last one wins"},
